@@ -1,0 +1,76 @@
+# Every target builds the environment it needs from nothing, in .venv, and reuses it until
+# pyproject.toml or constraints.txt changes. PYTHON chooses the interpreter it is built with.
+
+PYTHON ?= python3
+# Test workers.
+JOBS ?= 2
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check
+BENCHMARKS := $(filter-out benchmarks/_%,$(sort $(wildcard benchmarks/*.py)))
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test lint format bench wheel clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.tool ## Run the demonstration
+	@$(BIN)/python -m easyfirst.demo
+
+# One BLAS thread per worker: the workers already fill the cores. Worksteal, because the estimator
+# checks are one long module that a split by module would leave to a single worker.
+test: lint ## Run every check: lint, then the tests and the examples in the docstrings
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+
+lint: $(VENV)/.dev ## Check style, types, import layers and spelling
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/codespell
+
+format: $(VENV)/.dev ## Fix what can be fixed, and format
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.dev ## Run every script in benchmarks/
+	@$(if $(BENCHMARKS),,echo "benchmarks/ holds no scripts yet")
+	@set -e; for script in $(BENCHMARKS); do \
+		echo "== $$script"; \
+		$(BIN)/python "$$script"; \
+	done
+
+wheel: $(VENV)/.dev ## Build the wheel and the source archive into dist/
+	@rm -rf dist
+	$(BIN)/python -m build --no-isolation --outdir dist
+
+clean: ## Remove the environment and everything built or cached
+	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find src tests benchmarks -type d -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+
+# The build backend goes into the environment, and builds run without isolation, because an
+# isolated build would fetch whatever backend is newest instead of the pinned one.
+$(VENV)/.base: pyproject.toml constraints.txt
+	@command -v $(PYTHON) >/dev/null || \
+		{ echo "PYTHON=$(PYTHON) was not found; name a Python 3.11 or newer"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "easyfirst needs Python 3.11 or newer, and $(PYTHON) is" \
+			"$$($(PYTHON) -c 'import platform; print(platform.python_version())');" \
+			"choose another with: make PYTHON=python3.11"; exit 1; }
+	@echo "Building $(VENV) with $(PYTHON)"
+	@$(PYTHON) -m venv --clear $(VENV)
+	@$(PIP) install --constraint constraints.txt hatchling editables
+	@touch $@
+
+$(VENV)/.tool: $(VENV)/.base
+	@echo "Installing easyfirst[tool]"
+	@$(PIP) install --no-build-isolation --constraint constraints.txt --editable '.[tool]'
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.base
+	@echo "Installing easyfirst[dev,tool]"
+	@$(PIP) install --no-build-isolation --constraint constraints.txt --editable '.[dev,tool]'
+	@touch $@ $(VENV)/.tool

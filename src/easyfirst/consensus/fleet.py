@@ -1,0 +1,94 @@
+"""A typed face for the workers: what the driver may ask of all batches at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from easyfirst.consensus.statistics import StackedStatistics
+from easyfirst.contracts import Matrix, Pace, Vector, Workers
+from easyfirst.local import steps
+from easyfirst.local.steps import Description, Problem, Weighting
+from easyfirst.summaries import LossSummary
+
+# Columns further from zero than this many of their standard deviations are shifted: products
+# with the intercept column would otherwise cancel away more than two digits.
+FAR_FROM_ZERO = 16.0
+
+Weightings = Sequence[Weighting]
+
+
+@dataclass(frozen=True, eq=False)
+class Fleet:
+    """All batches of one fit, and the problem they work on."""
+
+    workers: Workers
+    problem: Problem
+    n_batches: int
+
+    @classmethod
+    def meet(cls, workers: Workers, problem: Problem) -> Fleet:
+        """Ask every batch to describe itself, and settle the frame and the anchor from it."""
+        facts: list[Description] = workers.map(steps.describe, None, None)
+        anchor = _spread_of_y(facts, problem.frame.fit_intercept)
+        frame = problem.frame
+        if frame.fit_intercept and problem.frame.shift is None:
+            frame = replace(frame, shift=_shift(facts))
+        return cls(workers, replace(problem, frame=frame, anchor=anchor), len(facts))
+
+    def every_row(self) -> Weightings:
+        """Return the weightings that keep every row of every batch."""
+        return [Weighting(coef=None)] * self.n_batches
+
+    def weightings(self, coefs: Matrix, pace: Pace) -> Weightings:
+        """Return what decides the weights: batch i's coefficients coefs[i] and thresholds."""
+        return [
+            Weighting(tuple(coef), *pace.for_batch(i), pace.width)
+            for i, coef in enumerate(coefs.tolist())
+        ]
+
+    def summarize(self, coefs: Matrix) -> LossSummary:
+        """Return the histogram of all residuals, batch i at coefs[i]."""
+        messages = [tuple(coef) for coef in coefs.tolist()]
+        replies = self.workers.map(steps.summarize, messages, self.problem)
+        return LossSummary.merge(replies, self.problem.anchor)
+
+    def form(self, now: Weightings, before: Weightings | None) -> StackedStatistics:
+        """Weigh all rows and return their statistics."""
+        earlier = [None] * self.n_batches if before is None else before
+        messages = list(zip(now, earlier, strict=True))
+        return StackedStatistics.stack(self.workers.map(steps.form, messages, self.problem))
+
+    def weights(self, now: Weightings) -> list[Vector]:
+        """Return the weight of every row, batch by batch."""
+        return self.workers.map(steps.weigh, now, self.problem)
+
+    def triangles(self, now: Weightings) -> list[Matrix]:
+        """Return the triangular factor of every batch's weighted rows."""
+        return self.workers.map(steps.triangle, now, self.problem)
+
+    def normal_residual(self, now: Weightings, coef: Vector, extended: bool) -> Vector:
+        """Return D'R(y - D coef) over all rows, on request in extended precision per batch."""
+        messages = [(weighting, coef, extended) for weighting in now]
+        replies = self.workers.map(steps.normal_residual, messages, self.problem)
+        return np.asarray(np.sum(replies, axis=0))
+
+
+def _spread_of_y(facts: Sequence[Description], around_mean: bool) -> float:
+    """Return the root mean square of y, around its mean if there is an intercept."""
+    weight = np.array([fact.total_weight for fact in facts])
+    means = np.array([fact.y_mean for fact in facts])
+    center = weight @ means / weight.sum() if around_mean else 0.0
+    scatter = sum(fact.y_scatter for fact in facts) + weight @ np.square(means - center)
+    # A constant y has no spread; any positive anchor will do then.
+    return float(np.sqrt(scatter / weight.sum())) or 1.0
+
+
+def _shift(facts: Sequence[Description]) -> Vector | None:
+    rows = sum(fact.column_rows for fact in facts)
+    mean = np.sum([fact.column_sum for fact in facts], axis=0) / rows
+    square = np.sum([fact.column_square for fact in facts], axis=0) / rows
+    spread = np.sqrt(np.maximum(square - np.square(mean), 0.0))
+    return mean if np.any(np.abs(mean) > FAR_FROM_ZERO * spread) else None

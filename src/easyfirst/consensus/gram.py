@@ -1,0 +1,78 @@
+"""The exact one-message solution: add the Gram matrices of all batches and solve once."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import scipy.linalg as la
+
+from easyfirst.consensus.solution import Solution
+from easyfirst.consensus.statistics import Objective, StackedStatistics
+from easyfirst.contracts import Matrix, Vector
+
+# Below this reciprocal condition number of the column-scaled Gram matrix, Cholesky has lost
+# every digit and directions without information are cut off instead.
+SINGULAR = 1e-14
+
+
+def solve(stats: StackedStatistics, objective: Objective) -> Solution:
+    """Minimise losses plus a quadratic penalty with all batches at the same coefficients."""
+    diagonal = objective.penalty_diagonal(stats.rhs.shape[1])
+    if diagonal is None:
+        raise ValueError(
+            f"solver='gram' needs a quadratic penalty, got {objective.penalty!r}; use solver='admm'"
+        )
+    z, rank = solve_normal(stats.pooled_gram + np.diag(diagonal), stats.pooled_rhs)
+    return Solution(
+        z=z,
+        coefs=np.tile(z, (stats.n_batches, 1)),
+        duals=np.zeros_like(stats.rhs),
+        rank=rank,
+        primal_residual=0.0,
+        dual_residual=0.0,
+        rho=0.0,
+        lagrangian=objective.value(stats, z),
+        agreed=True,
+    )
+
+
+def solve_normal(gram: Matrix, rhs: Vector) -> tuple[Vector, int]:
+    """Solve gram @ z = rhs for a positive semidefinite matrix; returns (z, rank).
+
+    Columns are scaled to unit diagonal first, so the answer does not depend on their units.
+    Where the matrix is singular, z is the solution of least norm in the scaled coordinates.
+    """
+    norms = np.sqrt(np.maximum(np.diagonal(gram), 0.0))
+    used = norms > 0
+    scale = np.divide(1.0, norms, out=np.zeros_like(norms), where=used)
+    matrix = gram * scale[:, None] * scale
+    target = rhs * scale
+    matrix[~used, ~used] = 1.0
+    solved = _cholesky(matrix, target)
+    if solved is None:
+        solved, rank = _least_norm(matrix, target)
+    else:
+        rank = len(rhs)
+    return solved * scale, rank - int(np.sum(~used))
+
+
+def _cholesky(matrix: Matrix, target: Vector) -> Vector | None:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", la.LinAlgWarning)
+            factor = la.cho_factor(matrix, lower=True, check_finite=False)
+    except la.LinAlgError:
+        return None
+    (condition,) = la.get_lapack_funcs(("pocon",), (matrix,))
+    reciprocal, _ = condition(factor[0], np.linalg.norm(matrix, 1), uplo="L")
+    if reciprocal < SINGULAR:
+        return None
+    return np.asarray(la.cho_solve(factor, target, check_finite=False))
+
+
+def _least_norm(matrix: Matrix, target: Vector) -> tuple[Vector, int]:
+    values, vectors = la.eigh(matrix, check_finite=False)
+    kept = values > values[-1] * SINGULAR * len(values)
+    basis = vectors[:, kept]
+    return basis @ ((basis.T @ target) / values[kept]), int(kept.sum())

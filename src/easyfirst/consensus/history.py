@@ -1,0 +1,70 @@
+"""What a fit records: one entry per round and one per consensus iteration."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+import narwhals as nw
+
+
+@dataclass(frozen=True)
+class IterationRecord:
+    """One ADMM iteration. Residuals are norms as the paper defines them, not squares."""
+
+    round: int
+    iteration: int
+    primal_residual: float
+    dual_residual: float
+    rho: float
+    lagrangian: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class RoundRecord:
+    """One self-paced round: the pace it used and where its fit ended.
+
+    `selected` counts rows with a weight of at least one half, `changed` is the share of weight
+    that moved since the round before, `kkt_residual` the largest cosine between a column and
+    the weighted residual (0 at an exact fit of the weighted rows).
+    """
+
+    round: int
+    pace: float
+    selected: float
+    changed: float
+    objective: float
+    lagrangian: float
+    primal_residual: float
+    dual_residual: float
+    rho: float
+    kkt_residual: float
+    iterations: int
+    seconds: float
+    batch_selected_share: tuple[float, ...] = field(repr=False, default=())
+
+
+@dataclass(frozen=True)
+class History:
+    """The path of a fit, oldest first."""
+
+    rounds: tuple[RoundRecord, ...] = ()
+    iterations: tuple[IterationRecord, ...] = ()
+
+    def to_frame(
+        self, what: Literal["rounds", "iterations"] = "rounds", backend: Any = "pandas"
+    ) -> Any:
+        """Return the records as a data frame of the given library (pandas, polars, pyarrow)."""
+        if what not in ("rounds", "iterations"):
+            raise ValueError(f"what must be 'rounds' or 'iterations', got {what!r}")
+        kind: type[RoundRecord] | type[IterationRecord]
+        records: Sequence[RoundRecord] | Sequence[IterationRecord]
+        kind, records = (
+            (RoundRecord, self.rounds) if what == "rounds" else (IterationRecord, self.iterations)
+        )
+        rows = [asdict(record) for record in records]
+        names = [name for name in kind.__dataclass_fields__ if name != "batch_selected_share"]
+        columns = {name: [row[name] for row in rows] for name in names}
+        return nw.from_dict(columns, backend=backend).to_native()

@@ -1,0 +1,92 @@
+"""The last step: solve once more for the final weights, as exactly as the rows allow.
+
+The normal equations square the condition number of the design. Where it is small that costs
+nothing that one step of refinement does not repair; where it is large, the triangular factors
+of the batches are stacked and decomposed again (TSQR), which never forms a Gram matrix, and
+refined with residuals in extended precision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import scipy.linalg as la
+
+from easyfirst.consensus.fleet import Fleet, Weightings
+from easyfirst.consensus.statistics import Objective, StackedStatistics
+from easyfirst.contracts import Matrix, Vector
+
+# Smallest over largest eigenvalue of the scaled Gram matrix from which Cholesky and one
+# refinement keep full accuracy.
+WELL_CONDITIONED = 1e-8
+MAX_REFINEMENTS = 8
+EPS = float(np.finfo(np.float64).eps)
+
+
+def polish(
+    fleet: Fleet,
+    objective: Objective,
+    stats: StackedStatistics,
+    weightings: Weightings,
+    z: Vector,
+) -> Vector:
+    """Return the exact coefficients for fixed weights and a quadratic penalty.
+
+    `z` is where the rounds ended, and is returned where no better point is found.
+    """
+    diagonal = objective.penalty_diagonal(z.size)
+    if diagonal is None:
+        return z
+    matrix, scale = _scaled(stats.pooled_gram + np.diag(diagonal))
+
+    def gap(coef: Vector, extended: bool) -> Vector:
+        return fleet.normal_residual(weightings, coef, extended) - diagonal * coef
+
+    values = la.eigvalsh(matrix, check_finite=False)
+    if values[0] > WELL_CONDITIONED * values[-1]:
+        factor = la.cho_factor(matrix, lower=True, check_finite=False)
+        move = scale * la.cho_solve(factor, scale * gap(z, False), check_finite=False)
+        return np.asarray(z + move)
+    triangle = _merge(fleet.triangles(weightings), diagonal)
+    return _solve_triangle(triangle, z, lambda coef: gap(coef, True))
+
+
+def _scaled(gram: Matrix) -> tuple[Matrix, Vector]:
+    norms = np.sqrt(np.maximum(np.diagonal(gram), 0.0))
+    scale = np.divide(1.0, norms, out=np.ones_like(norms), where=norms > 0)
+    return gram * scale[:, None] * scale, scale
+
+
+def _merge(triangles: list[Matrix], diagonal: Vector) -> Matrix:
+    """Return the triangular factor of all rows, the penalty's rows included."""
+    rows = np.sqrt(diagonal[diagonal > 0, None]) * np.eye(diagonal.size)[diagonal > 0]
+    penalty = np.hstack([rows, np.zeros((len(rows), 1))])
+    return np.asarray(np.linalg.qr(np.vstack([*triangles, penalty]), mode="r"))
+
+
+def _solve_triangle(triangle: Matrix, z: Vector, gap: Callable[[Vector], Vector]) -> Vector:
+    """Solve the least-squares problem held by a triangle, then refine while that helps."""
+    q = z.size
+    if triangle.shape[0] < q:
+        return z
+    norms = np.linalg.norm(triangle[:q, :q], axis=0)
+    if not np.all(norms > 0):
+        return z
+    factor = triangle[:q, :q] / norms
+    singular = la.svdvals(factor, check_finite=False)
+    if singular[-1] <= singular[0] * EPS * q:
+        return z  # the rows do not determine every coefficient: keep the least-norm solution
+    coef = la.solve_triangular(factor, triangle[:q, q], check_finite=False) / norms
+    last = np.inf
+    for _ in range(MAX_REFINEMENTS):
+        half = la.solve_triangular(factor, gap(coef) / norms, trans="T", check_finite=False)
+        scaled_move = la.solve_triangular(factor, half, check_finite=False)
+        size = float(np.linalg.norm(scaled_move))
+        if not size < 0.5 * last:
+            break
+        coef = coef + scaled_move / norms
+        last = size
+        if size <= EPS * float(np.linalg.norm(coef * norms)):
+            break
+    return np.asarray(coef)

@@ -1,0 +1,132 @@
+"""The values and protocols that the parts of easyfirst exchange; nothing here computes.
+
+Read this file first: every other module either implements one of these protocols or passes
+these values on. The math imports no cluster library, cluster code imports no math, and both
+know this module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Rows in memory: `X` is a C-ordered float array or a CSR matrix.
+
+    `sample_weight` is the user's importance of each row (None: all one). It is not the
+    self-paced weight, which is called `weights` everywhere.
+    """
+
+    X: Any
+    y: Vector
+    sample_weight: Vector | None = None
+
+    @property
+    def n_samples(self) -> int:
+        """Number of rows."""
+        return int(self.X.shape[0])
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns, the intercept not counted."""
+        return int(self.X.shape[1])
+
+
+class Partition(Protocol):
+    """A batch that is not loaded yet; light enough to be sent to a worker."""
+
+    def load(self) -> Batch:
+        """Read the rows, where the rows are wanted."""
+        ...
+
+
+class Source(Protocol):
+    """Where the rows of a fit come from."""
+
+    def partitions(self) -> Sequence[Partition]:
+        """Return one light descriptor per batch; the data alone fix how many."""
+        ...
+
+
+@dataclass
+class Resident:
+    """A loaded batch and what its worker remembers about it.
+
+    The memory is only a cache: a step must return the same bits when it is empty.
+    """
+
+    batch: Batch
+    _memory: dict[str, tuple[object, Any]] = field(default_factory=dict)
+
+    def recall(self, name: str, key: object, compute: Callable[[], Any]) -> Any:
+        """Return what is stored under `name` if it was computed for `key`, else compute it.
+
+        One value per name, so the memory stays bounded by the number of names.
+        """
+        found = self._memory.get(name)
+        if found is not None and found[0] == key:
+            return found[1]
+        value = compute()
+        self._memory[name] = (key, value)
+        return value
+
+
+# A worker's step: a pure function of (batch, message to this batch, message to all).
+Step = Callable[[Resident, Any, Any], Any]
+
+
+class Workers(Protocol):
+    """Batches opened on an engine."""
+
+    def map(self, step: Step, per_batch: Sequence[Any] | None, broadcast: Any) -> list[Any]:
+        """Run `step` on every batch; replies come back in batch order."""
+        ...
+
+
+class Engine(Protocol):
+    """Something that runs steps where the batches are."""
+
+    def open(self, partitions: Sequence[Partition]) -> AbstractContextManager[Workers]:
+        """Make the batches available for the duration of one fit."""
+        ...
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How hard a row may be and still take part: the paper's lambda, as a value.
+
+    Parameters
+    ----------
+    value
+        The threshold on a row's loss. Infinity lets every row in.
+    step
+        How often the schedule has moved the pace so far.
+    width
+        Softness of the threshold on the scale of the losses, for regularizers that have one
+        (`Entropic`); None lets the regularizer choose.
+    thresholds
+        One (below, above) pair per batch that replaces `value` for rows whose residual is
+        negative or positive there; None means `value` for all.
+    """
+
+    value: float
+    step: int = 0
+    width: float | None = None
+    thresholds: tuple[tuple[float, float], ...] | None = None
+
+    def for_batch(self, index: int) -> tuple[float, float]:
+        """Return the thresholds below and above zero residual that hold in one batch."""
+        return (self.value, self.value) if self.thresholds is None else self.thresholds[index]
+
+
+EVERY_ROW = Pace(value=float("inf"))

@@ -1,0 +1,84 @@
+"""Engines inside this process: a plain loop and a thread pool."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import joblib
+
+from easyfirst.contracts import Partition, Resident, Step
+from easyfirst.engines.blas import one_blas_thread
+
+Apply = Callable[..., Iterator[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class EmbeddedWorkers:
+    """Loaded batches, and a `map`-like function that runs steps on them in order."""
+
+    residents: list[Resident]
+    apply: Apply
+
+    def map(self, step: Step, per_batch: Sequence[Any] | None, broadcast: Any) -> list[Any]:
+        """Run the step on every batch; replies come back in batch order."""
+        messages = [None] * len(self.residents) if per_batch is None else per_batch
+        return list(
+            self.apply(
+                lambda resident, message: step(resident, message, broadcast),
+                self.residents,
+                messages,
+            )
+        )
+
+
+@dataclass(frozen=True)
+class Inline:
+    """Run every step in the calling thread, one batch after the other."""
+
+    @contextmanager
+    def open(self, partitions: Sequence[Partition]) -> Iterator[EmbeddedWorkers]:
+        """Load the batches for the duration of a fit."""
+        with one_blas_thread():
+            yield EmbeddedWorkers([Resident(part.load()) for part in partitions], map)
+
+
+@dataclass(frozen=True)
+class Threads:
+    """Run steps in a pool of threads; `n_jobs=None` uses every core of this machine.
+
+    The linear algebra releases Python's global lock, so batches really run side by side.
+    """
+
+    n_jobs: int | None = None
+
+    def __post_init__(self) -> None:
+        """Reject thread counts that mean nothing."""
+        if self.n_jobs is not None and (self.n_jobs == 0 or int(self.n_jobs) != self.n_jobs):
+            raise ValueError(
+                f"n_jobs must be a whole number other than 0, or None for every core, "
+                f"got {self.n_jobs!r}"
+            )
+
+    @property
+    def n_threads(self) -> int:
+        """Return the number of threads; negative `n_jobs` count back from all cores."""
+        cores: int = joblib.cpu_count()
+        if self.n_jobs is None:
+            return cores
+        return self.n_jobs if self.n_jobs > 0 else max(1, cores + 1 + self.n_jobs)
+
+    @contextmanager
+    def open(self, partitions: Sequence[Partition]) -> Iterator[EmbeddedWorkers]:
+        """Load the batches and keep the threads for the duration of a fit."""
+        n_threads = min(self.n_threads, len(partitions))
+        if n_threads <= 1:
+            with Inline().open(partitions) as workers:
+                yield workers
+            return
+        with one_blas_thread(), ThreadPoolExecutor(n_threads, "easyfirst") as pool:
+            residents = [Resident(batch) for batch in pool.map(lambda p: p.load(), partitions)]
+            yield EmbeddedWorkers(residents, pool.map)

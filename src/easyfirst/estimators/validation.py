@@ -1,0 +1,161 @@
+"""Checks at the edge: user input becomes clean arrays here, and nowhere else."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    check_array,
+    check_consistent_length,
+    validate_data,
+)
+
+from easyfirst.contracts import Vector
+from easyfirst.sources.arrays import ArraySource
+
+MAX_NAMED = 5  # columns listed in a message before "and k more"
+
+
+def training_source(
+    estimator: BaseEstimator,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    batches: Any,
+    n_batches: int | None,
+) -> ArraySource:
+    """Turn fit's arguments into a source, recording names and widths on the estimator."""
+    X, y = _checked(estimator, X, y)
+    weight = _importance(sample_weight, X)
+    if batches is not None and n_batches is not None:
+        raise ValueError("give either batches (an id per row) or n_batches, not both")
+    if n_batches is not None and n_batches > X.shape[0]:
+        raise ValueError(
+            f"n_batches={n_batches} is more than the {X.shape[0]} rows of X; "
+            f"use at most one batch per row"
+        )
+    return ArraySource(X, y, weight, n_batches, _batch_ids(batches, X))
+
+
+def prediction_rows(estimator: BaseEstimator, X: Any) -> Any:
+    """Check rows to predict for against the fitted columns."""
+    native = _eager(X)
+    try:
+        return validate_data(
+            estimator,
+            native,
+            reset=False,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+        )
+    except (ValueError, TypeError) as error:
+        raise type(error)(_explain(error, native)) from error
+
+
+def _checked(estimator: BaseEstimator, X: Any, y: Any) -> tuple[Any, Vector]:
+    X, y = _eager(X), _eager(y)
+    try:
+        X, y = validate_data(
+            estimator,
+            X,
+            y,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            y_numeric=True,
+        )
+    except (ValueError, TypeError) as error:
+        raise type(error)(_explain(error, X)) from error
+    return X, np.asarray(y, dtype=np.float64)
+
+
+def _eager(data: Any) -> Any:
+    """Let data frames through as scikit-learn likes them, and refuse what is not there yet."""
+    frame = nw.from_native(data, pass_through=True, allow_series=True)
+    if isinstance(frame, nw.LazyFrame):
+        raise TypeError(
+            f"{type(data).__module__.split('.')[0]} data that is not computed yet cannot be "
+            f"fitted as it is: call .collect() (or .compute()) on it first"
+        )
+    if isinstance(frame, nw.DataFrame) and frame.implementation.is_pyarrow():
+        return frame.to_pandas() if _has_pandas() else frame.to_polars()
+    if isinstance(frame, nw.Series):
+        return frame.to_numpy()
+    return data
+
+
+def _has_pandas() -> bool:
+    import importlib.util
+
+    return importlib.util.find_spec("pandas") is not None
+
+
+def _importance(sample_weight: Any, X: Any) -> Vector | None:
+    if sample_weight is None:
+        return None
+    weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    if not np.any(weight > 0):
+        raise ValueError("sample_weight is zero for every row: nothing is left to fit")
+    return np.asarray(weight)
+
+
+def _batch_ids(batches: Any, X: Any) -> NDArray[Any] | None:
+    if batches is None:
+        return None
+    ids = check_array(_eager(batches), ensure_2d=False, dtype=None, input_name="batches")
+    if ids.ndim != 1:
+        raise ValueError(f"batches must hold one id per row, got an array of shape {ids.shape}")
+    check_consistent_length(ids, X)
+    return np.asarray(ids)
+
+
+def _explain(error: Exception, X: Any) -> str:
+    """Add to scikit-learn's message which columns are to blame, where that can be told."""
+    message = str(error)
+    culprits = _culprits(X)
+    return f"{message}\n{culprits}" if culprits else message
+
+
+def _culprits(X: Any) -> str:
+    if sp.issparse(X) or not hasattr(X, "shape") or len(X.shape) != 2:
+        return ""
+    frame = nw.from_native(X, pass_through=True)
+    if isinstance(frame, nw.DataFrame):
+        columns = {name: frame[name].to_numpy() for name in frame.columns}
+    else:
+        columns = {f"column {j}": X[:, j] for j in range(X.shape[1])}
+    text, bad = [], []
+    for name, values in columns.items():
+        if values.dtype.kind in "fc":
+            n_bad = int(np.sum(~np.isfinite(values)))
+            if n_bad:
+                bad.append(f"{name!r} ({n_bad} rows)")
+        elif values.dtype.kind not in "iub" and not _numeric(values):
+            text.append(repr(name))
+    lines = []
+    if bad:
+        lines.append(f"Missing or infinite values in {_listed(bad)}: impute or drop those rows.")
+    if text:
+        lines.append(f"Not numeric: {_listed(text)}: encode them first, e.g. with OneHotEncoder.")
+    return " ".join(lines)
+
+
+def _numeric(values: Any) -> bool:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            np.asarray(values).astype(np.float64)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _listed(names: list[str]) -> str:
+    more = len(names) - MAX_NAMED
+    return ", ".join(names[:MAX_NAMED]) + (f" and {more} more" if more > 0 else "")

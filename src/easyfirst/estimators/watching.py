@@ -1,0 +1,48 @@
+"""Calling the user's callbacks at the right moments, whatever happens to the fit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from easyfirst.callbacks import Callback, StderrLogger
+from easyfirst.consensus.history import RoundRecord
+from easyfirst.consensus.status import Status
+
+
+class Watch:
+    """All callbacks of one fit, as a context: begin, rounds, end even after an error."""
+
+    def __init__(self, callbacks: Sequence[Callback] | None, verbose: int, max_rounds: int) -> None:
+        extra = [StderrLogger()] if verbose else []
+        self.callbacks: list[Any] = [*(callbacks or ()), *extra]
+        self.max_rounds = max_rounds
+        self.status: Status | None = None
+
+    def __enter__(self) -> Self:
+        """Tell every callback that a fit begins."""
+        for callback in self.callbacks:
+            self._call(callback, "on_fit_begin", self.max_rounds)
+        return self
+
+    def on_round(self, record: RoundRecord) -> bool:
+        """Show every callback the round; return whether one of them wants the end."""
+        answers = [self._call(callback, "on_round_end", record) for callback in self.callbacks]
+        return any(answer is True for answer in answers)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Tell every callback how the fit ended."""
+        status = self.status or Status("failed", f"The fit failed: {error}", converged=False)
+        for callback in self.callbacks:
+            self._call(callback, "on_fit_end", status)
+
+    @staticmethod
+    def _call(callback: Any, method: str, argument: object) -> Any:
+        function = getattr(callback, method, None)
+        return None if function is None else function(argument)

@@ -1,0 +1,171 @@
+"""Passes over the rows of one batch: predictions and weighted Gram matrices.
+
+Coefficient vectors here have one entry per feature and, with an intercept, one more at the end.
+Dense rows are visited in blocks small enough to stay in cache, so no temporary is as large as
+the batch; sparse rows are never densified.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from easyfirst.contracts import Batch, Matrix, Vector
+
+BLOCK_ENTRIES = 1 << 17  # 1 MiB of float64: a block and its weighted copy fit in a core's cache
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """The coordinates in which coefficients are solved for.
+
+    `shift` is subtracted from the columns when they lie so far from zero, compared with their
+    spread, that products with the intercept column would lose digits. It changes the intercept
+    and nothing else.
+    """
+
+    fit_intercept: bool
+    shift: Vector | None = None
+
+    def to_user(self, coef: Vector) -> tuple[Vector, float]:
+        """Return (coef, intercept) for the columns as the user gave them."""
+        if not self.fit_intercept:
+            return coef, 0.0
+        slopes, intercept = coef[:-1], float(coef[-1])
+        return slopes, intercept - (0.0 if self.shift is None else float(self.shift @ slopes))
+
+    def from_user(self, coef: Vector, intercept: float) -> Vector:
+        """Return the solver's coefficients for the user's; the inverse of `to_user`."""
+        if not self.fit_intercept:
+            return coef
+        moved = intercept + (0.0 if self.shift is None else float(self.shift @ coef))
+        return np.append(coef, moved)
+
+
+def predict(batch: Batch, frame: Frame, coef: Vector) -> Vector:
+    """Return the prediction for each row."""
+    slopes, intercept = frame.to_user(coef)
+    if frame.shift is None:
+        return np.asarray(_times(batch.X, slopes) + intercept)
+    prediction = np.empty(batch.n_samples)
+    for rows, block in _blocks(batch, frame):
+        prediction[rows] = block @ slopes
+    return np.asarray(prediction + coef[-1])
+
+
+def _times(X: Any, slopes: Vector) -> Vector:
+    if sp.issparse(X) or X.dtype == np.float64:
+        return np.asarray(X @ slopes)
+    prediction = np.empty(X.shape[0])
+    for rows in _row_slices(*X.shape):
+        prediction[rows] = X[rows].astype(np.float64) @ slopes
+    return prediction
+
+
+def _row_slices(n_samples: int, n_features: int) -> Iterator[slice]:
+    rows = max(32, BLOCK_ENTRIES // max(1, n_features))
+    for start in range(0, n_samples, rows):
+        yield slice(start, min(start + rows, n_samples))
+
+
+def _blocks(batch: Batch, frame: Frame) -> Iterator[tuple[slice, Matrix]]:
+    """Yield dense row blocks in float64, shifted into the frame; views where possible."""
+    for rows in _row_slices(batch.n_samples, batch.n_features):
+        block = np.asarray(batch.X[rows], dtype=np.float64)
+        yield rows, block if frame.shift is None else block - frame.shift
+
+
+def gram(batch: Batch, frame: Frame, row_weights: Vector) -> tuple[Matrix, Vector]:
+    """Return the weighted Gram matrix and right-hand side: D'RD and D'Ry.
+
+    D is the design (the columns, and ones for the intercept), R the diagonal of `row_weights`.
+    Rows of weight zero cost nothing.
+    """
+    accumulate = _sparse_gram if sp.issparse(batch.X) else _dense_gram
+    return accumulate(batch, frame, row_weights)
+
+
+def _dense_gram(batch: Batch, frame: Frame, row_weights: Vector) -> tuple[Matrix, Vector]:
+    p = batch.n_features
+    size = p + frame.fit_intercept
+    total, rhs = np.zeros((size, size)), np.zeros(size)
+    for rows, block in _blocks(batch, frame):
+        weight, target = row_weights[rows], batch.y[rows]
+        kept = np.flatnonzero(weight)
+        if kept.size == 0:
+            continue
+        if kept.size < weight.size:
+            block, weight, target = block[kept], weight[kept], target[kept]
+        rhs[:p] += block.T @ (weight * target)
+        if frame.fit_intercept:
+            total[:p, p] += block.T @ weight
+            total[p, p] += weight.sum()
+            rhs[p] += weight @ target
+        if np.any(weight != 1.0):
+            block = block * np.sqrt(weight)[:, None]
+        # numpy recognises B'B and computes one triangle of it only.
+        total[:p, :p] += block.T @ block
+    if frame.fit_intercept:
+        total[p, :p] = total[:p, p]
+    return total, rhs
+
+
+def _sparse_gram(batch: Batch, frame: Frame, row_weights: Vector) -> tuple[Matrix, Vector]:
+    p = batch.n_features
+    size = p + frame.fit_intercept
+    total, rhs = np.zeros((size, size)), np.zeros(size)
+    X = batch.X.astype(np.float64, copy=False)
+    weighted = sp.csr_array(sp.diags_array(row_weights) @ X)
+    total[:p, :p] = (X.T @ weighted).toarray()
+    rhs[:p] = X.T @ (row_weights * batch.y)
+    if frame.fit_intercept:
+        total[:p, p] = total[p, :p] = X.T @ row_weights
+        total[p, p] = row_weights.sum()
+        rhs[p] = row_weights @ batch.y
+    return total, rhs
+
+
+def triangle(batch: Batch, frame: Frame, row_weights: Vector) -> Matrix:
+    """Return R of the QR decomposition of sqrt(row weights) * [design, y].
+
+    Stacking the triangles of all batches and decomposing again gives the triangle of all rows:
+    least squares to full accuracy although no worker sees the whole design.
+    """
+    root = np.sqrt(row_weights)
+    kept = np.flatnonzero(root)
+    columns = batch.X[kept]
+    dense = columns.toarray() if sp.issparse(columns) else np.asarray(columns, dtype=np.float64)
+    if frame.shift is not None:
+        dense = dense - frame.shift
+    parts = [dense, np.ones((kept.size, 1))] if frame.fit_intercept else [dense]
+    design = np.hstack([*parts, batch.y[kept, None]]) * root[kept, None]
+    return np.asarray(np.linalg.qr(design, mode="r"))
+
+
+def normal_residual(
+    batch: Batch, frame: Frame, row_weights: Vector, coef: Vector, extended: bool
+) -> Vector:
+    """Return D'R(y - D coef), the quantity that iterative refinement drives to zero.
+
+    `extended` computes it in the widest float type of the platform: on an ill-conditioned
+    design, rounding in double precision would be all that is left of it.
+    """
+    kind: Any = np.longdouble if extended else np.float64
+    p = batch.n_features
+    total = np.zeros(p + frame.fit_intercept, dtype=kind)
+    slopes = coef[:p].astype(kind)
+    intercept = kind(coef[p]) if frame.fit_intercept else kind(0)
+    for rows in _row_slices(batch.n_samples, p):
+        block = batch.X[rows]
+        block = (block.toarray() if sp.issparse(block) else block).astype(kind, copy=False)
+        if frame.shift is not None:
+            block = block - frame.shift
+        pull = row_weights[rows] * (batch.y[rows] - block @ slopes - intercept)
+        total[:p] += block.T @ pull
+        if frame.fit_intercept:
+            total[p] += pull.sum()
+    return total.astype(np.float64)

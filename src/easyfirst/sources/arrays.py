@@ -1,0 +1,83 @@
+"""Rows that are already in memory: NumPy arrays and CSR matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from easyfirst.contracts import Batch, Vector
+
+ROWS_PER_BATCH = 16_384  # the default size; a batch of 100 features is then 13 MB
+
+
+@dataclass(frozen=True, eq=False)
+class ArrayPartition:
+    """Some rows of arrays in this process: a slice where possible, so nothing is copied."""
+
+    X: Any
+    y: Vector
+    sample_weight: Vector | None
+    rows: slice | NDArray[np.intp]
+
+    def load(self) -> Batch:
+        """Return the rows as a batch."""
+        return Batch(
+            X=_take(self.X, self.rows),
+            y=self.y[self.rows],
+            sample_weight=None if self.sample_weight is None else self.sample_weight[self.rows],
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class ArraySource:
+    """Split arrays into batches of consecutive rows, or by the user's batch ids.
+
+    Without `batches` and `n_batches` the number of batches follows from the number of rows
+    alone. Batch ids whose rows are not consecutive cost one copy of those rows.
+    """
+
+    X: Any
+    y: Vector
+    sample_weight: Vector | None = None
+    n_batches: int | None = None
+    batches: NDArray[Any] | None = None
+
+    def partitions(self) -> list[ArrayPartition]:
+        """Return the batches in order: of the rows, or of the sorted ids."""
+        return [ArrayPartition(self.X, self.y, self.sample_weight, rows) for rows in self.rows()]
+
+    def rows(self) -> Sequence[slice | NDArray[np.intp]]:
+        """Return which rows each batch holds."""
+        n_samples = int(self.X.shape[0])
+        if self.batches is not None:
+            return rows_by_id(self.batches)
+        n_batches = self.n_batches or -(-n_samples // ROWS_PER_BATCH)
+        bounds = [n_samples * i // n_batches for i in range(n_batches + 1)]
+        return [slice(a, b) for a, b in pairwise(bounds)]
+
+
+def rows_by_id(ids: NDArray[Any]) -> Sequence[slice | NDArray[np.intp]]:
+    """Return the rows of each distinct id, as slices when every id is consecutive."""
+    _, codes = np.unique(ids, return_inverse=True)
+    order = np.argsort(codes, kind="stable")
+    bounds = np.flatnonzero(np.diff(codes[order])) + 1
+    groups = np.split(order, bounds)
+    if all(group[-1] - group[0] + 1 == group.size for group in groups):
+        return [slice(int(group[0]), int(group[-1]) + 1) for group in groups]
+    return groups
+
+
+def _take(X: Any, rows: slice | NDArray[np.intp]) -> Any:
+    if not (sp.issparse(X) and isinstance(rows, slice)):
+        return X[rows]
+    # A CSR row range shares the stored entries; scipy's own slicing would copy them.
+    indptr = X.indptr[rows.start : rows.stop + 1]
+    entries = slice(indptr[0], indptr[-1])
+    parts = (X.data[entries], X.indices[entries], indptr - indptr[0])
+    return sp.csr_array(parts, shape=(rows.stop - rows.start, X.shape[1]))
