@@ -7,7 +7,7 @@ know this module.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -93,12 +93,32 @@ class Workers(Protocol):
         ...
 
 
+@dataclass(frozen=True, eq=False)
+class ResidentWorkers:
+    """Batches in this process, and the `map` that runs steps on them (the built-in by default)."""
+
+    residents: Sequence[Resident]
+    apply: Callable[..., Iterable[Any]] = map
+
+    def map(self, step: Step, per_batch: Sequence[Any] | None, broadcast: Any) -> list[Any]:
+        """Run the step on every batch; replies come back in batch order."""
+        messages = [None] * len(self.residents) if per_batch is None else per_batch
+
+        def run(resident: Resident, message: Any) -> Any:
+            return step(resident, message, broadcast)
+
+        return list(self.apply(run, self.residents, messages))
+
+
 class Engine(Protocol):
     """Something that runs steps where the batches are."""
 
     def open(self, partitions: Sequence[Partition]) -> AbstractContextManager[Workers]:
         """Make the batches available for the duration of one fit."""
         ...
+
+
+Thresholds = tuple[tuple[float, float], ...]
 
 
 @dataclass(frozen=True)
@@ -115,18 +135,18 @@ class Pace:
         Softness of the threshold on the scale of the losses, for regularizers that have one
         (`Entropic`); None lets the regularizer choose.
     thresholds
-        One (below, above) pair per batch that replaces `value` for rows whose residual is
-        negative or positive there; None means `value` for all.
+        For every batch, one (below, above) pair per stratum of its rows, which replaces `value`
+        for rows whose residual is negative or positive; None means `value` for all.
     """
 
     value: float
     step: int = 0
     width: float | None = None
-    thresholds: tuple[tuple[float, float], ...] | None = None
+    thresholds: tuple[Thresholds, ...] | None = None
 
-    def for_batch(self, index: int) -> tuple[float, float]:
-        """Return the thresholds below and above zero residual that hold in one batch."""
-        return (self.value, self.value) if self.thresholds is None else self.thresholds[index]
+    def for_batch(self, index: int) -> Thresholds:
+        """Return the thresholds that hold in one batch: one pair if they are all the same."""
+        return ((self.value, self.value),) if self.thresholds is None else self.thresholds[index]
 
 
 EVERY_ROW = Pace(value=float("inf"))

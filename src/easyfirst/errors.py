@@ -9,3 +9,7 @@ class NoRowSelectedError(ValueError):
 
 class RankWarning(UserWarning):
     """The kept rows do not determine every coefficient."""
+
+
+class NoSingleModelWarning(UserWarning):
+    """The data may not hold one recoverable model; the message says why."""

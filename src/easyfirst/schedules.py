@@ -9,6 +9,9 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
+import numpy as np
+
+from easyfirst.calibration import CleanMixture, clean_shares, fit_mixture, information
 from easyfirst.contracts import Pace
 from easyfirst.summaries import LossSummary
 
@@ -27,6 +30,18 @@ class PaceSchedule(ABC):
     @abstractmethod
     def is_final(self, pace: Pace) -> bool:
         """Return whether the pace grows no further."""
+
+    # What follows serves schedules that know a noise scale; the others leave it as it is.
+
+    @property
+    def step_tolerance(self) -> float:
+        """Rounds may end when the coefficients move by less than so many standard errors."""
+        return 0.0
+
+    def stretch(self, pace: Pace, losses: LossSummary) -> float:
+        """Return how far to go along the way to the weighted fit; 1 is all of it."""
+        del pace, losses
+        return 1.0
 
 
 @dataclass(frozen=True)
@@ -136,3 +151,103 @@ class Quantile(PaceSchedule):
     def is_final(self, pace: Pace) -> bool:
         """Return whether the last share is reached."""
         return self.share(pace.step) >= self.end
+
+
+@dataclass(frozen=True, kw_only=True)
+class CalibratedPace(Pace):
+    """A pace that was read off the residuals, with the mixture it was read from."""
+
+    mixture: CleanMixture
+    shares: tuple[float, ...]  # of clean rows, in each batch
+
+
+@dataclass(frozen=True)
+class Calibrated(PaceSchedule):
+    """Grow the pace until clean and corrupted rows can be told apart, then read it off them.
+
+    While growing, the pace is hard: it starts at a few rows per coefficient and is multiplied by
+    `growth` each round. Every round a mixture of clean and corrupted residuals is fitted,
+    starting from the scale of the rows selected so far; once the pace is wider than the clean
+    part, thresholds and width come from the mixture alone and the weights become the
+    probability that a row is clean. There is nothing to tune, on any scale of X and y.
+
+    Parameters
+    ----------
+    growth
+        Factor on the pace per round of the growing phase.
+    precision
+        Rounds end when the coefficients move by less than so many of their standard errors.
+    """
+
+    growth: float = 2.0
+    precision: float = 0.05
+
+    def __post_init__(self) -> None:
+        """Reject a growth that does not grow and a precision that is none."""
+        if not (self.growth > 1 and math.isfinite(self.growth)):
+            raise ValueError(f"growth must be a finite number > 1, got {self.growth!r}")
+        if not 0 < self.precision <= 1:
+            raise ValueError(f"precision must lie in (0, 1], got {self.precision!r}")
+
+    @property
+    def step_tolerance(self) -> float:
+        """Return the precision."""
+        return self.precision
+
+    def first(self, losses: LossSummary) -> Pace:
+        """Return the loss below which a few rows per coefficient lie, or 3 % of many rows."""
+        q = losses.n_coef
+        few = min((losses.total + q + 1.0) / 2.0, 4.0 * q + 20.0)
+        return _hard(losses.loss_quantile(max(few / losses.total, 0.03)), step=0)
+
+    def next(self, pace: Pace, losses: LossSummary) -> Pace:
+        """Grow while the selected rows look like a part of the clean ones, then calibrate."""
+        step = pace.step + 1
+        if isinstance(pace, CalibratedPace):
+            return self.calibrate(losses, pace.mixture.scale, step)
+        q = losses.n_coef
+        selected = losses.weight_below(pace.value)
+        if selected < 2 * q:  # the fit moved away from the rows it was made with
+            return _hard(self.first(losses).value, step)
+        spent = max(1.0 - q / selected, 0.25)
+        start = math.sqrt(losses.mean_loss_below(pace.value) / spent)
+        mixture = fit_mixture(losses, start, max_iter=60, tol=1e-4)
+        # A handful of rows can always be fitted exactly: that alone is no clean part.
+        enough = information(losses, mixture)[1] > min(1.5 * q + 30.0, 0.3 * losses.total)
+        wide = math.sqrt(pace.value) > 2.5 * mixture.scale
+        if (wide and enough) or selected >= losses.total:
+            return self.calibrate(losses, mixture.scale, step)
+        return _hard(pace.value * self.growth, step)
+
+    def calibrate(self, losses: LossSummary, scale: float, step: int = 0) -> CalibratedPace:
+        """Return the pace that the mixture near `scale` prescribes."""
+        mixture = fit_mixture(losses, scale)
+        shares = clean_shares(losses, mixture)
+        thresholds = mixture.thresholds(shares.ravel()).reshape(*shares.shape, 2).tolist()
+        totals = losses.counts.sum(axis=(2, 3))
+        by_batch = np.sum(shares * totals, axis=1) / np.maximum(totals.sum(axis=1), 1e-300)
+        overall = float(np.mean(mixture.thresholds(np.array([mixture.share]))))
+        return CalibratedPace(
+            value=overall,
+            step=step,
+            width=mixture.width,
+            thresholds=tuple(tuple((b, a) for b, a in batch) for batch in thresholds),
+            mixture=mixture,
+            shares=tuple(by_batch.tolist()),
+        )
+
+    def is_final(self, pace: Pace) -> bool:
+        """Return whether the pace was read off a mixture."""
+        return isinstance(pace, CalibratedPace)
+
+    def stretch(self, pace: Pace, losses: LossSummary) -> float:
+        """Return the Newton step's length over the weighted fit's, for independent columns."""
+        if not isinstance(pace, CalibratedPace):
+            return 1.0
+        weight, worth = information(losses, pace.mixture)
+        return min(max(weight / max(worth, 1e-9 * weight), 0.5), 2.5)
+
+
+def _hard(value: float, step: int) -> Pace:
+    """Return a pace whose width is nothing beside it: a soft regularizer becomes hard."""
+    return Pace(value, step=step, width=1e-9 * value)

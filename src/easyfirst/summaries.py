@@ -7,7 +7,6 @@ loss other than the squared one, the signed root of the loss takes the residual'
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -41,26 +40,39 @@ def bin_edges(anchor: float) -> Vector:
 class LossSummary:
     """The residuals of every batch at the current coefficients, as histograms.
 
-    `counts` has shape (n_batches, 2, N_BINS): sums of sample weights below and above zero.
+    `counts` has shape (n_batches, n_strata, 2, N_BINS): sums of sample weights below and above
+    zero, for each stratum of the rows (one stratum unless far rows are kept apart).
+    `n_coef` coefficients were fitted to these rows; `studentized` says that each residual was
+    already freed of its row's own pull on them.
     """
 
     counts: Vector
     anchor: float
-
-    @classmethod
-    def merge(cls, histograms: Sequence[Vector], anchor: float) -> LossSummary:
-        """Stack the replies of all batches, in batch order."""
-        return cls(counts=np.stack(histograms), anchor=anchor)
+    n_coef: int = 0
+    studentized: bool = False
 
     @cached_property
     def merged(self) -> Vector:
-        """Counts over all batches, shape (2, N_BINS)."""
-        return np.asarray(self.counts.sum(axis=0))
+        """Counts over all batches and strata, shape (2, N_BINS)."""
+        return np.asarray(self.counts.sum(axis=(0, 1)))
 
     @property
     def total(self) -> float:
         """The sum of all sample weights."""
         return float(self.merged.sum())
+
+    def mean_loss_below(self, pace: float) -> float:
+        """Return the mean loss of the rows below the pace, each bin at its middle."""
+        edges = bin_edges(self.anchor)
+        last = max(2, int(np.searchsorted(edges, np.sqrt(pace))))
+        counts = self.merged.sum(axis=0)[: min(last, N_BINS - 1)]
+        middles = edges[: len(counts)] * edges[1 : len(counts) + 1]
+        return float(counts @ middles / max(counts.sum(), 1e-300))
+
+    def weight_below(self, pace: float) -> float:
+        """Return the sum of sample weights of the rows below the pace, to a bin's width."""
+        last = int(np.searchsorted(bin_edges(self.anchor), np.sqrt(max(pace, 0.0))))
+        return float(self.merged[:, :last].sum())
 
     def loss_quantile(self, share: float) -> float:
         """Return the loss below which `share` of the total weight lies.
@@ -68,6 +80,7 @@ class LossSummary:
         Exact to the width of a bin, inside which the logarithm is taken as uniform.
         """
         counts = self.merged.sum(axis=0)
+        share = min(max(share, 0.0), 1.0)
         cumulative = np.cumsum(counts)
         target = share * cumulative[-1]
         index = int(np.searchsorted(cumulative, target))

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from easyfirst.consensus.statistics import StackedStatistics
-from easyfirst.contracts import Matrix, Pace, Vector, Workers
+from easyfirst.contracts import Batch, Matrix, Pace, Vector, Workers
 from easyfirst.local import steps
-from easyfirst.local.steps import Description, Problem, Weighting
+from easyfirst.local.steps import Description, Problem, Weighting, Whitener
 from easyfirst.summaries import LossSummary
 
 # Columns further from zero than this many of their standard deviations are shifted: products
@@ -26,34 +26,45 @@ class Fleet:
 
     workers: Workers
     problem: Problem
-    n_batches: int
+    n_rows: tuple[int, ...]  # rows of positive sample weight in each batch
+
+    @property
+    def n_batches(self) -> int:
+        """Number of batches."""
+        return len(self.n_rows)
 
     @classmethod
     def meet(cls, workers: Workers, problem: Problem) -> Fleet:
         """Ask every batch to describe itself, and settle the frame and the anchor from it."""
         facts: list[Description] = workers.map(steps.describe, None, None)
         anchor = _spread_of_y(facts, problem.frame.fit_intercept)
+        n_rows = tuple(fact.n_weighted for fact in facts)
         frame = problem.frame
         if frame.fit_intercept and problem.frame.shift is None:
             frame = replace(frame, shift=_shift(facts))
-        return cls(workers, replace(problem, frame=frame, anchor=anchor), len(facts))
+        return cls(workers, replace(problem, frame=frame, anchor=anchor), n_rows)
 
     def every_row(self) -> Weightings:
         """Return the weightings that keep every row of every batch."""
         return [Weighting(coef=None)] * self.n_batches
 
-    def weightings(self, coefs: Matrix, pace: Pace) -> Weightings:
+    def weightings(self, coefs: Matrix, pace: Pace, whitener: Whitener | None = None) -> Weightings:
         """Return what decides the weights: batch i's coefficients coefs[i] and thresholds."""
         return [
-            Weighting(tuple(coef), *pace.for_batch(i), pace.width)
+            Weighting(tuple(coef), pace.for_batch(i), pace.width, whitener)
             for i, coef in enumerate(coefs.tolist())
         ]
 
-    def summarize(self, coefs: Matrix) -> LossSummary:
-        """Return the histogram of all residuals, batch i at coefs[i]."""
-        messages = [tuple(coef) for coef in coefs.tolist()]
-        replies = self.workers.map(steps.summarize, messages, self.problem)
-        return LossSummary.merge(replies, self.problem.anchor)
+    def summarize(self, weightings: Weightings) -> LossSummary:
+        """Return the histogram of all residuals, as the weightings would judge them."""
+        first = weightings[0]
+        assert first.coef is not None
+        return LossSummary(
+            counts=np.stack(self.workers.map(steps.summarize, weightings, self.problem)),
+            anchor=self.problem.anchor,
+            n_coef=len(first.coef),
+            studentized=first.whitener is not None,
+        )
 
     def form(self, now: Weightings, before: Weightings | None) -> StackedStatistics:
         """Weigh all rows and return their statistics."""
@@ -64,6 +75,18 @@ class Fleet:
     def weights(self, now: Weightings) -> list[Vector]:
         """Return the weight of every row, batch by batch."""
         return self.workers.map(steps.weigh, now, self.problem)
+
+    def influence(self, now: Weightings, scale: float) -> Vector:
+        """Return the totals of `steps.influence` over all batches."""
+        messages = [(weighting, scale) for weighting in now]
+        return np.asarray(np.sum(self.workers.map(steps.influence, messages, self.problem), axis=0))
+
+    def sample(self, size: int, seed: int) -> list[Batch]:
+        """Return about `size` rows, drawn from every batch in proportion to its rows."""
+        total = sum(self.n_rows)
+        quotas = [min(rows, -(-size * rows // total)) for rows in self.n_rows]
+        messages = [(quota, seed, number) for number, quota in enumerate(quotas)]
+        return self.workers.map(steps.sample, messages, None)
 
     def triangles(self, now: Weightings) -> list[Matrix]:
         """Return the triangular factor of every batch's weighted rows."""

@@ -57,6 +57,16 @@ def solve_normal(gram: Matrix, rhs: Vector) -> tuple[Vector, int]:
     return solved * scale, rank - int(np.sum(~used))
 
 
+def inverse_root(gram: Matrix, diagonal: Vector | None) -> Matrix:
+    """Return a matrix R with R R' the inverse of gram + diagonal (least-norm where singular)."""
+    matrix = gram if diagonal is None else gram + np.diag(diagonal)
+    norms = np.sqrt(np.maximum(np.diagonal(matrix), 0.0))
+    scale = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0)
+    values, vectors = la.eigh(matrix * scale[:, None] * scale, check_finite=False)
+    kept = values > values[-1] * SINGULAR * len(values)
+    return np.asarray(scale[:, None] * vectors[:, kept] / np.sqrt(values[kept]))
+
+
 def _cholesky(matrix: Matrix, target: Vector) -> Vector | None:
     try:
         with warnings.catch_warnings():

@@ -26,12 +26,15 @@ class IterationRecord:
 class RoundRecord:
     """One self-paced round: the pace it used and where its fit ended.
 
+    `rows` says whether it ran on "all" rows or on the "sample" that finds the start.
+
     `selected` counts rows with a weight of at least one half, `changed` is the share of weight
     that moved since the round before, `kkt_residual` the largest cosine between a column and
     the weighted residual (0 at an exact fit of the weighted rows).
     """
 
     round: int
+    rows: str
     pace: float
     selected: float
     changed: float

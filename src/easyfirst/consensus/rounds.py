@@ -16,9 +16,10 @@ from easyfirst.consensus.history import History, IterationRecord, RoundRecord
 from easyfirst.consensus.solution import Solution
 from easyfirst.consensus.statistics import Objective, StackedStatistics
 from easyfirst.consensus.status import Status
-from easyfirst.contracts import EVERY_ROW, Pace, Vector
+from easyfirst.contracts import EVERY_ROW, Matrix, Pace, Vector
 from easyfirst.errors import NoRowSelectedError
-from easyfirst.schedules import PaceSchedule
+from easyfirst.local.steps import Whitener
+from easyfirst.schedules import Calibrated, PaceSchedule
 from easyfirst.summaries import LossSummary
 
 # With weights per iteration, the most iterations at a pace that will grow anyway: later paces
@@ -31,7 +32,11 @@ OnRound = Callable[[RoundRecord], bool]
 
 @dataclass(frozen=True)
 class RoundSettings:
-    """How the rounds go; the batches and the objective are given separately."""
+    """How the rounds go; the batches and the objective are given separately.
+
+    `studentize` frees residuals of their own row's pull once the pace is final; `rows` names the
+    rows at work in the records.
+    """
 
     schedule: PaceSchedule
     solver: Literal["admm", "gram"] = "gram"
@@ -40,6 +45,23 @@ class RoundSettings:
     update_weights: Literal["round", "iteration"] = "round"
     max_rounds: int = 200
     tol: float = 1e-6
+    studentize: bool = False
+    rows: Literal["all", "sample"] = "all"
+
+
+@dataclass(frozen=True, eq=False)
+class Start:
+    """Where to begin instead of at a fit of all rows.
+
+    With a scale, the residuals are calibrated near it at once; without, the pace grows first.
+    `pace` and `gram` are those of the fit that the start comes from, by which the first residuals
+    can be freed of their own pull.
+    """
+
+    coef: Vector
+    scale: float | None = None
+    pace: Pace = EVERY_ROW
+    gram: Matrix | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,116 +72,212 @@ class RoundsResult:
     pace: Pace
     weightings: Weightings
     statistics: StackedStatistics
+    losses: LossSummary | None
     status: Status
     history: History
 
 
 def run(
-    fleet: Fleet, objective: Objective, settings: RoundSettings, on_round: OnRound
+    fleet: Fleet,
+    objective: Objective,
+    settings: RoundSettings,
+    on_round: OnRound,
+    start: Start | None = None,
 ) -> RoundsResult:
-    """Go from a fit of all rows, round by round, to a fit of the rows the pace lets in."""
-    log = _Log(objective)
-    before = fleet.every_row()
-    stats = fleet.form(before, None)
-    solution = _solve(stats, objective, settings, None, round_number=0)
-    pace: Pace | None = None
-    ended = on_round(log.write(EVERY_ROW, stats, solution))
-    for round_number in range(1, settings.max_rounds + 1):
-        if ended:
+    """Go from a fit of all rows, or from `start`, to a fit of the rows the pace lets in."""
+    walk = _Walk(fleet, objective, settings)
+    walk.begin(start)
+    ended = start is None and on_round(walk.record())
+    done = False
+    for _ in range(settings.max_rounds):
+        if ended or done:
             break
-        losses = fleet.summarize(_points(solution, settings))
-        pace = (
-            settings.schedule.first(losses)
-            if pace is None
-            else settings.schedule.next(pace, losses)
-        )
-        before, stats, solution = _one_round(
-            fleet, objective, settings, before, solution, pace, losses, round_number
-        )
-        ended = on_round(log.write(pace, stats, solution))
-        if settings.schedule.is_final(pace) and stats.changed_share <= settings.tol:
-            break
+        walk.advance(start)
+        ended = on_round(walk.record())
+        done = walk.is_done()
+    walk.read_out()
+    assert walk.stats is not None
     return RoundsResult(
-        solution=solution,
-        pace=pace or EVERY_ROW,
-        weightings=before,
-        statistics=stats,
-        status=_status(settings, log, pace, stats, solution, ended),
-        history=log.history(),
+        solution=walk.solution,
+        pace=walk.pace or EVERY_ROW,
+        weightings=walk.before,
+        statistics=walk.stats,
+        losses=walk.losses,
+        status=_status(walk, ended, done),
+        history=History(tuple(walk.rounds), tuple(walk.iterations)),
     )
 
 
-def _one_round(
-    fleet: Fleet,
-    objective: Objective,
-    settings: RoundSettings,
-    before: Weightings,
-    solution: Solution,
-    pace: Pace,
-    losses: LossSummary,
-    round_number: int,
-) -> tuple[Weightings, StackedStatistics, Solution]:
-    """Weigh the rows by the pace and fit them; with weights per iteration, alternate."""
-    if settings.update_weights == "round":
-        now = fleet.weightings(_points(solution, settings), pace)
-        stats = fleet.form(now, before)
-        _require_a_selection(stats, pace, losses)
-        return now, stats, _solve(stats, objective, settings, solution, round_number)
-    return _alternate(fleet, objective, settings, before, solution, pace, losses, round_number)
+@dataclass
+class _Walk:
+    """One fit on its way: the state between two rounds, and the steps from one to the next."""
 
+    fleet: Fleet
+    objective: Objective
+    settings: RoundSettings
+    solution: Solution = field(init=False)
+    before: Weightings = field(init=False)
+    stats: StackedStatistics | None = None
+    gram: Matrix | None = None  # of the rows behind the current solution
+    pace: Pace | None = None
+    losses: LossSummary | None = None
+    moved: float = np.inf  # the last step of the coefficients, in standard errors
+    rounds: list[RoundRecord] = field(default_factory=list)
+    iterations: list[IterationRecord] = field(default_factory=list)
+    _clock: float = field(default_factory=time.perf_counter)
 
-def _alternate(
-    fleet: Fleet,
-    objective: Objective,
-    settings: RoundSettings,
-    before: Weightings,
-    solution: Solution,
-    pace: Pace,
-    losses: LossSummary,
-    round_number: int,
-) -> tuple[Weightings, StackedStatistics, Solution]:
-    """Weigh the rows again after every iteration while that changes them, then agree."""
-    one_iteration = replace(settings, admm=replace(settings.admm, max_iter=1))
-    records: list[IterationRecord] = []
-    agreed = False
-    is_final = settings.schedule.is_final(pace)
-    limit = settings.admm.max_iter if is_final else min(settings.admm.max_iter, WHILE_GROWING)
-    for _ in range(limit):
-        now = fleet.weightings(_points(solution, settings), pace)
-        stats = fleet.form(now, before)
-        _require_a_selection(stats, pace, losses)
-        before = now
-        still = stats.changed_share <= settings.tol
-        if still and agreed:
-            break
-        solution = _solve(
-            stats, objective, settings if still else one_iteration, solution, round_number
+    def begin(self, start: Start | None) -> None:
+        """Fit all rows, or take the start as the first solution."""
+        self.before = self.fleet.every_row()
+        if start is not None:
+            self.solution = Solution.at(start.coef, self.fleet.n_batches)
+            self.gram = start.gram
+            return
+        self.stats = self.fleet.form(self.before, None)
+        self.gram = self.stats.pooled_gram
+        self.solution = self._solve(self.stats, self.settings, None)
+
+    def advance(self, start: Start | None) -> None:
+        """Do one round: losses, pace, weights, fit."""
+        schedule = self.settings.schedule
+        points = self._points()
+        judged = self.pace or (EVERY_ROW if start is None else start.pace)
+        self.losses = self.fleet.summarize(
+            self.fleet.weightings(points, judged, self._whitener(judged))
         )
-        agreed = still and solution.agreed
-        records += solution.iterations
-        if len(records) >= limit:
-            break
-    numbered = (replace(record, iteration=k) for k, record in enumerate(records, start=1))
-    return before, stats, replace(solution, iterations=tuple(numbered))
+        if self.pace is not None:
+            self.pace = schedule.next(self.pace, self.losses)
+        elif start is not None and start.scale is not None and isinstance(schedule, Calibrated):
+            self.pace = schedule.calibrate(self.losses, start.scale)
+        else:
+            self.pace = schedule.first(self.losses)
+        last = self.solution.z
+        if self.settings.update_weights == "round":
+            self._weigh()
+            assert self.stats is not None
+            self.solution = self._solve(self.stats, self.settings, self.solution)
+        else:
+            self._alternate()
+        self._stretch(last)
 
+    def is_done(self) -> bool:
+        """Return whether the pace is final and nothing moves any more."""
+        if self.pace is None or not self.settings.schedule.is_final(self.pace):
+            return False
+        still = self.changed_share <= self.settings.tol
+        return still or self.moved <= self.settings.schedule.step_tolerance
 
-def _solve(
-    stats: StackedStatistics,
-    objective: Objective,
-    settings: RoundSettings,
-    start: Solution | None,
-    round_number: int,
-) -> Solution:
-    if settings.solver == "gram":
-        return gram.solve(stats, objective)
-    return admm.solve(stats, objective, settings.admm, start, round_number)
+    def read_out(self) -> None:
+        """Where the pace is read off the residuals, read it once more at the last coefficients."""
+        schedule = self.settings.schedule
+        if self.pace is None or not schedule.is_final(self.pace) or not schedule.step_tolerance:
+            return
+        whitener = self._whitener(self.pace)
+        points = self._points()
+        self.losses = self.fleet.summarize(self.fleet.weightings(points, self.pace, whitener))
+        self.pace = schedule.next(self.pace, self.losses)
+        self.before = self.fleet.weightings(points, self.pace, whitener)
 
+    @property
+    def changed_share(self) -> float:
+        """The share of weight that moved in the last round."""
+        return np.inf if self.stats is None else self.stats.changed_share
 
-def _points(solution: Solution, settings: RoundSettings) -> Vector:
-    """Return the coefficients by which each batch judges its rows."""
-    if settings.weights_from == "batch":
-        return solution.coefs
-    return np.tile(solution.z, (len(solution.coefs), 1))
+    def record(self) -> RoundRecord:
+        """Write down the round that has just ended."""
+        assert self.stats is not None
+        now = time.perf_counter()
+        record = RoundRecord(
+            round=len(self.rounds),
+            rows=self.settings.rows,
+            pace=(self.pace or EVERY_ROW).value,
+            selected=float(self.stats.selected.sum()),
+            changed=self.stats.changed_share,
+            objective=self.objective.value(self.stats, self.solution.z),
+            lagrangian=self.solution.lagrangian,
+            primal_residual=self.solution.primal_residual,
+            dual_residual=self.solution.dual_residual,
+            rho=self.solution.rho,
+            kkt_residual=self.objective.kkt_residual(self.stats, self.solution.z),
+            iterations=len(self.solution.iterations),
+            seconds=now - self._clock,
+            batch_selected_share=tuple(self.stats.batch_selected_share.tolist()),
+        )
+        self._clock = now
+        self.rounds.append(record)
+        self.iterations.extend(self.solution.iterations)
+        return record
+
+    def _weigh(self) -> None:
+        """Weigh the rows by the current coefficients and pace."""
+        assert self.pace is not None
+        assert self.losses is not None
+        now = self.fleet.weightings(self._points(), self.pace, self._whitener(self.pace))
+        self.stats = self.fleet.form(now, self.before)
+        _require_a_selection(self.stats, self.pace, self.losses)
+        self.before = now
+        self.gram = self.stats.pooled_gram
+
+    def _alternate(self) -> None:
+        """Weigh the rows again after every iteration while that changes them, then agree."""
+        settings = self.settings
+        assert self.pace is not None
+        one_iteration = replace(settings, admm=replace(settings.admm, max_iter=1))
+        is_final = settings.schedule.is_final(self.pace)
+        limit = settings.admm.max_iter if is_final else min(settings.admm.max_iter, WHILE_GROWING)
+        records: list[IterationRecord] = []
+        agreed = False
+        for _ in range(limit):
+            self._weigh()
+            assert self.stats is not None
+            still = self.stats.changed_share <= settings.tol
+            if still and agreed:
+                break
+            step = settings if still else one_iteration
+            self.solution = self._solve(self.stats, step, self.solution)
+            agreed = still and self.solution.agreed
+            records += self.solution.iterations
+            if len(records) >= limit:
+                break
+        numbered = (replace(record, iteration=k) for k, record in enumerate(records, start=1))
+        self.solution = replace(self.solution, iterations=tuple(numbered))
+
+    def _solve(
+        self, stats: StackedStatistics, settings: RoundSettings, start: Solution | None
+    ) -> Solution:
+        if settings.solver == "gram":
+            return gram.solve(stats, self.objective)
+        return admm.solve(stats, self.objective, settings.admm, start, len(self.rounds))
+
+    def _stretch(self, last: Vector) -> None:
+        """Measure the step in standard errors, and lengthen it as the schedule advises."""
+        schedule = self.settings.schedule
+        assert self.stats is not None
+        assert self.pace is not None
+        assert self.losses is not None
+        self.moved = np.inf
+        if self.pace.width is None or not schedule.is_final(self.pace):
+            return
+        step = self.solution.z - last
+        size = float(step @ self.stats.pooled_gram @ step)
+        self.moved = float(np.sqrt(max(size, 0.0) / (0.5 * self.pace.width * step.size)))
+        if self.settings.solver == "gram":
+            self.solution = self.solution.moved_to(
+                last + schedule.stretch(self.pace, self.losses) * step
+            )
+
+    def _points(self) -> Matrix:
+        """Return the coefficients by which each batch judges its rows."""
+        if self.settings.weights_from == "batch":
+            return self.solution.coefs
+        return np.tile(self.solution.z, (self.fleet.n_batches, 1))
+
+    def _whitener(self, pace: Pace) -> Whitener | None:
+        wanted = self.settings.studentize and self.settings.schedule.is_final(pace)
+        if not wanted or self.gram is None:
+            return None
+        diagonal = self.objective.penalty_diagonal(self.solution.z.size)
+        return Whitener(gram.inverse_root(self.gram, diagonal))
 
 
 def _require_a_selection(stats: StackedStatistics, pace: Pace, losses: LossSummary) -> None:
@@ -173,57 +291,14 @@ def _require_a_selection(stats: StackedStatistics, pace: Pace, losses: LossSumma
     )
 
 
-def _status(
-    settings: RoundSettings,
-    log: _Log,
-    pace: Pace | None,
-    stats: StackedStatistics,
-    solution: Solution,
-    ended: bool,
-) -> Status:
-    rounds = len(log.rounds) - 1
+def _status(walk: _Walk, ended: bool, done: bool) -> Status:
+    settings = walk.settings
+    rounds = len(walk.rounds)
     if ended:
         return status.stopped_by_callback(rounds)
-    final = pace is not None and settings.schedule.is_final(pace)
-    if not (final and stats.changed_share <= settings.tol):
-        return status.out_of_rounds(rounds, stats.changed_share, final)
-    if not solution.agreed:
+    if not done:
+        final = walk.pace is not None and settings.schedule.is_final(walk.pace)
+        return status.out_of_rounds(rounds, walk.changed_share, final)
+    if not walk.solution.agreed:
         return status.out_of_iterations(rounds, settings.admm.max_iter)
     return status.converged(rounds)
-
-
-@dataclass
-class _Log:
-    """Collects the records of a fit."""
-
-    objective: Objective
-    rounds: list[RoundRecord] = field(default_factory=list)
-    iterations: list[IterationRecord] = field(default_factory=list)
-    _began: float = field(default_factory=time.perf_counter)
-
-    def write(self, pace: Pace, stats: StackedStatistics, solution: Solution) -> RoundRecord:
-        """Record the round that has just ended."""
-        now = time.perf_counter()
-        record = RoundRecord(
-            round=len(self.rounds),
-            pace=pace.value,
-            selected=float(stats.selected.sum()),
-            changed=stats.changed_share,
-            objective=self.objective.value(stats, solution.z),
-            lagrangian=solution.lagrangian,
-            primal_residual=solution.primal_residual,
-            dual_residual=solution.dual_residual,
-            rho=solution.rho,
-            kkt_residual=self.objective.kkt_residual(stats, solution.z),
-            iterations=len(solution.iterations),
-            seconds=now - self._began,
-            batch_selected_share=tuple(stats.batch_selected_share.tolist()),
-        )
-        self._began = now
-        self.rounds.append(record)
-        self.iterations.extend(solution.iterations)
-        return record
-
-    def history(self) -> History:
-        """Return everything recorded so far."""
-        return History(tuple(self.rounds), tuple(self.iterations))

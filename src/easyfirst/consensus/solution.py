@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from easyfirst.consensus.history import IterationRecord
 from easyfirst.contracts import Matrix, Vector
@@ -26,3 +28,24 @@ class Solution:
     lagrangian: float
     agreed: bool
     iterations: tuple[IterationRecord, ...] = ()
+
+    @classmethod
+    def at(cls, coef: Vector, n_batches: int) -> Solution:
+        """Return a solution that has not been solved for: every batch at `coef`."""
+        coefs = np.tile(coef, (n_batches, 1))
+        nothing = float("nan")
+        return cls(
+            z=coef,
+            coefs=coefs,
+            duals=np.zeros_like(coefs),
+            rank=coef.size,
+            primal_residual=nothing,
+            dual_residual=nothing,
+            rho=nothing,
+            lagrangian=nothing,
+            agreed=False,
+        )
+
+    def moved_to(self, coef: Vector) -> Solution:
+        """Return the same solution with every batch at other coefficients."""
+        return replace(self, z=coef, coefs=np.tile(coef, (len(self.coefs), 1)))

@@ -2,37 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import joblib
 
-from easyfirst.contracts import Partition, Resident, Step
+from easyfirst.contracts import Partition, Resident, ResidentWorkers
 from easyfirst.engines.blas import one_blas_thread
-
-Apply = Callable[..., Iterator[Any]]
-
-
-@dataclass(frozen=True, eq=False)
-class EmbeddedWorkers:
-    """Loaded batches, and a `map`-like function that runs steps on them in order."""
-
-    residents: list[Resident]
-    apply: Apply
-
-    def map(self, step: Step, per_batch: Sequence[Any] | None, broadcast: Any) -> list[Any]:
-        """Run the step on every batch; replies come back in batch order."""
-        messages = [None] * len(self.residents) if per_batch is None else per_batch
-        return list(
-            self.apply(
-                lambda resident, message: step(resident, message, broadcast),
-                self.residents,
-                messages,
-            )
-        )
 
 
 @dataclass(frozen=True)
@@ -40,10 +18,10 @@ class Inline:
     """Run every step in the calling thread, one batch after the other."""
 
     @contextmanager
-    def open(self, partitions: Sequence[Partition]) -> Iterator[EmbeddedWorkers]:
+    def open(self, partitions: Sequence[Partition]) -> Iterator[ResidentWorkers]:
         """Load the batches for the duration of a fit."""
         with one_blas_thread():
-            yield EmbeddedWorkers([Resident(part.load()) for part in partitions], map)
+            yield ResidentWorkers([Resident(part.load()) for part in partitions])
 
 
 @dataclass(frozen=True)
@@ -72,7 +50,7 @@ class Threads:
         return self.n_jobs if self.n_jobs > 0 else max(1, cores + 1 + self.n_jobs)
 
     @contextmanager
-    def open(self, partitions: Sequence[Partition]) -> Iterator[EmbeddedWorkers]:
+    def open(self, partitions: Sequence[Partition]) -> Iterator[ResidentWorkers]:
         """Load the batches and keep the threads for the duration of a fit."""
         n_threads = min(self.n_threads, len(partitions))
         if n_threads <= 1:
@@ -81,4 +59,4 @@ class Threads:
             return
         with one_blas_thread(), ThreadPoolExecutor(n_threads, "easyfirst") as pool:
             residents = [Resident(batch) for batch in pool.map(lambda p: p.load(), partitions)]
-            yield EmbeddedWorkers(residents, pool.map)
+            yield ResidentWorkers(residents, pool.map)

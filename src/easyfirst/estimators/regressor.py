@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Sequence
 from typing import Any, Literal, Self
@@ -13,23 +12,31 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from easyfirst.callbacks import Callback
-from easyfirst.consensus.admm import AdmmSettings
 from easyfirst.consensus.fleet import Fleet
-from easyfirst.consensus.polish import polish
-from easyfirst.consensus.rounds import RoundSettings, RoundsResult, run
+from easyfirst.consensus.model import Calibration, FittedModel, fit_model
 from easyfirst.consensus.statistics import Objective, StackedStatistics
 from easyfirst.contracts import Engine, Vector
-from easyfirst.engines import Inline, Threads
-from easyfirst.errors import RankWarning
-from easyfirst.estimators import validation
+from easyfirst.errors import NoSingleModelWarning, RankWarning
+from easyfirst.estimators import parameters, validation
 from easyfirst.estimators.watching import Watch
 from easyfirst.local.passes import Frame
 from easyfirst.local.steps import Problem
 from easyfirst.losses import Loss, Squared
 from easyfirst.penalties import NoPenalty, Penalty, Ridge
 from easyfirst.regularizers import Hard, SelfPacedRegularizer
-from easyfirst.schedules import Geometric, PaceSchedule, Quantile
+from easyfirst.schedules import Geometric, PaceSchedule
 from easyfirst.sources import ArraySource
+
+# What only a calibrated pace can tell.
+CALIBRATED_ATTRIBUTES = (
+    "noise_scale_",
+    "corrupted_fraction_",
+    "corrupted_interval_",
+    "batch_clean_share_",
+    "coef_standard_errors_",
+    "intercept_standard_error_",
+    "_calibration",
+)
 
 
 class SelfPacedRegressor(RegressorMixin, BaseEstimator):
@@ -193,28 +200,26 @@ class SelfPacedRegressor(RegressorMixin, BaseEstimator):
         batches
             An id per row: rows with the same id form a batch.
         """
-        settings = self._checked_settings()
+        settings = parameters.checked(self)
         source = validation.training_source(self, X, y, sample_weight, batches, self.n_batches)
         problem = Problem(
             frame=Frame(bool(self.fit_intercept)),
             loss=self.loss or Squared(),
-            regularizer=self.regularizer or Hard(),
+            regularizer=self.regularizer or parameters.default_regularizer(settings.schedule),
         )
         objective = Objective(self.penalty or NoPenalty(), bool(self.fit_intercept))
+        seed = parameters.seed(self.random_state)
         with (
             Watch(self.callbacks, self.verbose, settings.max_rounds) as watch,
-            self._engine().open(source.partitions()) as workers,
+            parameters.engine(self.engine, self.n_jobs).open(source.partitions()) as workers,
         ):
             fleet = Fleet.meet(workers, problem)
-            result = run(fleet, objective, settings, watch.on_round)
-            z = result.solution.z
-            if self.polish:
-                z = polish(fleet, objective, result.statistics, result.weightings, z)
-            self._store(result, fleet.problem.frame, z)
-            self.weights_ = _in_row_order(source, fleet.weights(result.weightings))
-            watch.status = result.status
+            fitted = fit_model(fleet, objective, settings, seed, bool(self.polish), watch.on_round)
+            self._store(fitted, fleet.problem.frame)
+            self.weights_ = _in_row_order(source, fitted.fleet.weights(fitted.rounds.weightings))
+            watch.status = self.status_
         self.selected_ = self.weights_ >= 0.5
-        self._warn(result.statistics, result.solution.rank)
+        self._warn(fitted)
         return self
 
     def predict(self, X: Any) -> Vector:
@@ -229,18 +234,37 @@ class SelfPacedRegressor(RegressorMixin, BaseEstimator):
         tags.input_tags.sparse = True
         return tags
 
-    def _store(self, result: RoundsResult, frame: Frame, z: Vector) -> None:
-        self.coef_, self.intercept_ = frame.to_user(z)
-        self.pace_ = result.pace.value
-        self.status_ = result.status
-        self.history_ = result.history
-        self.n_rounds_ = len(result.history.rounds) - 1
-        self.n_iter_ = len(result.history.iterations)
+    def _store(self, fitted: FittedModel, frame: Frame) -> None:
+        self.coef_, self.intercept_ = frame.to_user(fitted.coef)
+        self.pace_ = fitted.rounds.pace.value
+        self.status_ = fitted.status
+        self.history_ = fitted.history
+        self.n_rounds_ = len(fitted.history.rounds) - 1
+        self.n_iter_ = len(fitted.history.iterations)
+        for name in CALIBRATED_ATTRIBUTES:
+            if hasattr(self, name):  # left by an earlier fit with another schedule
+                delattr(self, name)
+        if fitted.calibration is not None:
+            self._store_calibration(fitted.calibration)
 
-    def _warn(self, stats: StackedStatistics, rank: int) -> None:
-        if not self.status_.converged:
-            warnings.warn(self.status_.message, ConvergenceWarning, stacklevel=3)
-        size = stats.rhs.shape[1]
+    def _store_calibration(self, calibration: Calibration) -> None:
+        errors = calibration.standard_errors
+        p = self.n_features_in_
+        self.noise_scale_ = calibration.mixture.scale
+        self.corrupted_fraction_ = calibration.corrupted_fraction
+        self.corrupted_interval_ = calibration.corrupted_interval
+        self.batch_clean_share_ = np.array(calibration.batch_shares)
+        self.coef_standard_errors_ = errors[:p]
+        self.intercept_standard_error_ = float(errors[p]) if self.fit_intercept else 0.0
+        self._calibration = calibration
+
+    def _warn(self, fitted: FittedModel) -> None:
+        status, stats = self.status_, fitted.rounds.statistics
+        if not status.converged:
+            warnings.warn(status.message, ConvergenceWarning, stacklevel=3)
+        for doubt in fitted.doubts:
+            warnings.warn(doubt, NoSingleModelWarning, stacklevel=3)
+        size, rank = stats.rhs.shape[1], fitted.rounds.solution.rank
         if rank < size:
             constant = self._constant_columns(stats)
             blame = f" ({constant})" if constant else ""
@@ -263,83 +287,9 @@ class SelfPacedRegressor(RegressorMixin, BaseEstimator):
             return ""
         return f"constant: {', '.join(str(names[j]) for j in flat[:5])}"
 
-    def _engine(self) -> Engine:
-        if self.engine == "threads":
-            return Threads(self.n_jobs)
-        if self.engine == "inline":
-            return Inline()
-        if hasattr(self.engine, "open") and not isinstance(self.engine, str):
-            return self.engine
-        raise ValueError(
-            f"engine must be 'threads', 'inline' or an engine instance, got {self.engine!r}"
-        )
-
-    def _checked_settings(self) -> RoundSettings:
-        """Check the parameters once, here, and hand them on as values."""
-        _require_instance("pace", self.pace, PaceSchedule)
-        _require_instance("regularizer", self.regularizer, SelfPacedRegularizer)
-        _require_instance("loss", self.loss, Loss)
-        _require_instance("penalty", self.penalty, Penalty)
-        _require_choice("solver", self.solver, "auto", "admm", "gram")
-        _require_choice("weights_from", self.weights_from, "consensus", "batch")
-        _require_choice("update_weights", self.update_weights, "round", "iteration")
-        _require_choice("polish", self.polish, "auto", True, False)
-        _require_whole("max_rounds", self.max_rounds)
-        _require_whole("max_iter", self.max_iter)
-        if self.n_batches is not None:
-            _require_whole("n_batches", self.n_batches)
-        if isinstance(self.rho, str):
-            _require_choice("rho", self.rho, "auto", "adaptive")
-        elif not (math.isfinite(self.rho) and self.rho > 0):
-            raise ValueError(f"rho must be > 0, 'auto' or 'adaptive', got {self.rho!r}")
-        if not 0 < self.over_relaxation < 2:
-            raise ValueError(
-                f"over_relaxation must lie between 0 and 2, got {self.over_relaxation!r}"
-            )
-        if not 0 < self.tol < 1:
-            raise ValueError(f"tol must lie between 0 and 1, got {self.tol!r}")
-        return RoundSettings(
-            schedule=self.pace or Quantile(),
-            solver=self._solver(),
-            admm=AdmmSettings(
-                self.rho, float(self.over_relaxation), int(self.max_iter), self.tol * 1e-2
-            ),
-            weights_from=self.weights_from,
-            update_weights=self.update_weights,
-            max_rounds=int(self.max_rounds),
-            tol=float(self.tol),
-        )
-
-    def _solver(self) -> Literal["admm", "gram"]:
-        closed_form = (self.penalty or NoPenalty()).quadratic_strength is not None
-        if self.solver == "auto":
-            return "gram" if closed_form else "admm"
-        if self.solver == "gram" and not closed_form:
-            raise ValueError(
-                f"solver='gram' needs a quadratic penalty, got {self.penalty!r}; use solver='admm'"
-            )
-        return self.solver
-
 
 def _in_row_order(source: ArraySource, weights: list[Vector]) -> Vector:
     ordered = np.empty(source.X.shape[0])
     for rows, values in zip(source.rows(), weights, strict=True):
         ordered[rows] = values
     return ordered
-
-
-def _require_instance(name: str, value: object, kind: type) -> None:
-    if value is not None and not isinstance(value, kind):
-        module = kind.__module__
-        raise TypeError(f"{name} must be None or an instance from {module}, got {value!r}")
-
-
-def _require_choice(name: str, value: object, *allowed: object) -> None:
-    if not any(value is choice or value == choice for choice in allowed):
-        listed = ", ".join(repr(choice) for choice in allowed)
-        raise ValueError(f"{name} must be one of {listed}, got {value!r}")
-
-
-def _require_whole(name: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise ValueError(f"{name} must be a whole number >= 1, got {value!r}")

@@ -19,6 +19,7 @@ class Watch:
         self.callbacks: list[Any] = [*(callbacks or ()), *extra]
         self.max_rounds = max_rounds
         self.status: Status | None = None
+        self.stopped = False
 
     def __enter__(self) -> Self:
         """Tell every callback that a fit begins."""
@@ -29,7 +30,8 @@ class Watch:
     def on_round(self, record: RoundRecord) -> bool:
         """Show every callback the round; return whether one of them wants the end."""
         answers = [self._call(callback, "on_round_end", record) for callback in self.callbacks]
-        return any(answer is True for answer in answers)
+        self.stopped = self.stopped or any(answer is True for answer in answers)
+        return self.stopped
 
     def __exit__(
         self,

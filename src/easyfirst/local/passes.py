@@ -129,6 +129,22 @@ def _sparse_gram(batch: Batch, frame: Frame, row_weights: Vector) -> tuple[Matri
     return total, rhs
 
 
+def leverage(batch: Batch, frame: Frame, root: Matrix) -> Vector:
+    """Return ||d root||**2 of each design row d: its leverage if root root' is the inverse Gram."""
+    p = batch.n_features
+    pull = np.empty(batch.n_samples)
+    for rows in _row_slices(batch.n_samples, p):
+        block = batch.X[rows]
+        block = np.asarray(block.toarray() if sp.issparse(block) else block, dtype=np.float64)
+        if frame.shift is not None:
+            block = block - frame.shift
+        moved = block @ root[:p]
+        if frame.fit_intercept:
+            moved += root[p]
+        pull[rows] = np.einsum("ij,ij->i", moved, moved)
+    return pull
+
+
 def triangle(batch: Batch, frame: Frame, row_weights: Vector) -> Matrix:
     """Return R of the QR decomposition of sqrt(row weights) * [design, y].
 

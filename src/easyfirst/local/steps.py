@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
-from easyfirst.contracts import Batch, Matrix, Resident, Vector
+from easyfirst.contracts import Batch, Matrix, Resident, Thresholds, Vector
 from easyfirst.local import passes
 from easyfirst.local.passes import Frame
+from easyfirst.local.strata import FarRule
 from easyfirst.losses import Loss
 from easyfirst.regularizers import SelfPacedRegularizer
 from easyfirst.summaries import histogram
@@ -30,21 +33,54 @@ class Problem:
     loss: Loss
     regularizer: SelfPacedRegularizer
     anchor: float = 1.0
+    far_rule: FarRule | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Whitener:
+    """A root of the inverse Gram matrix of a fit, by which a row's own pull on it is known."""
+
+    root: Matrix
+
+    @cached_property
+    def digest(self) -> bytes:
+        """A key for equality: the matrix itself is too large to compare often."""
+        return _digest(self.root)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Whitener) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
 
 
 @dataclass(frozen=True)
 class Weighting:
-    """All that decides the weights of one batch: coefficients, thresholds, width."""
+    """All that decides the weights of one batch: coefficients, thresholds, width.
+
+    There is one (below, above) pair of thresholds, or one per stratum of the problem.
+
+    With a whitener, residuals are freed of the pull that their own row had on the fit. That
+    matters where rows are few: a row far out in X draws the fit to itself and then looks clean.
+    """
 
     coef: tuple[float, ...] | None  # a tuple, so that equal weightings compare equal
-    below: float = np.inf
-    above: float = np.inf
+    thresholds: Thresholds = ((np.inf, np.inf),)
     width: float | None = None
+    whitener: Whitener | None = None
 
     @property
     def keeps_every_row(self) -> bool:
         """Return whether all weights are one whatever the losses."""
-        return self.coef is None or (self.below == np.inf and self.above == np.inf)
+        return self.coef is None or all(
+            level == np.inf for pair in self.thresholds for level in pair
+        )
+
+    @property
+    def single(self) -> float | None:
+        """Return the threshold if there is just one."""
+        levels = {level for pair in self.thresholds for level in pair}
+        return levels.pop() if len(levels) == 1 else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,14 +139,19 @@ def describe(resident: Resident, message: None, problem: None) -> Description:
     )
 
 
-def summarize(resident: Resident, coef: tuple[float, ...], problem: Problem) -> Vector:
-    """Return the signed histogram of the residuals at `coef`."""
-    residual = _residual(resident, coef, problem)
-    batch = resident.batch
-    if not problem.loss.quadratic:
-        losses = problem.loss.value(batch.y, batch.y - residual)
-        residual = np.copysign(np.sqrt(losses), residual)
-    return histogram(residual, batch.sample_weight, problem.anchor)
+def summarize(resident: Resident, weighting: Weighting, problem: Problem) -> Vector:
+    """Return signed histograms, one per stratum, of the residuals that judge the rows."""
+    residual = _judged_residual(resident, weighting, problem)
+    losses = _losses(resident.batch, residual, problem)
+    signed = np.copysign(np.sqrt(losses), residual)
+    s = resident.batch.sample_weight
+    if problem.far_rule is None:
+        return histogram(signed, s, problem.anchor)[None]
+    strata = _strata(resident, problem.far_rule)
+    rows = [np.flatnonzero(strata == k) for k in range(problem.far_rule.n_strata)]
+    return np.stack(
+        [histogram(signed[r], None if s is None else s[r], problem.anchor) for r in rows]
+    )
 
 
 def form(
@@ -145,13 +186,42 @@ def weigh(resident: Resident, weighting: Weighting, problem: Problem) -> Vector:
         batch = resident.batch
         if weighting.coef is None or weighting.keeps_every_row:
             return np.ones(batch.n_samples)
-        residual = _residual(resident, weighting.coef, problem)
-        losses = problem.loss.value(batch.y, batch.y - residual)
-        rule = problem.regularizer.with_width(weighting.width)
-        return rule.weights(losses, _thresholds(residual, weighting))
+        residual = _judged_residual(resident, weighting, problem)
+        return _rule_weights(resident, residual, weighting, problem)
 
     weights: Vector = resident.recall("weights", weighting, compute)
     return weights
+
+
+def influence(resident: Resident, message: tuple[Weighting, float], problem: Problem) -> Vector:
+    """Return (sum v, sum psi', sum psi**2, sum psi'**2) with psi = v r; `message` has the scale.
+
+    These totals say how the weighted fit reacts to its rows, from which standard errors follow.
+    """
+    weighting, scale = message
+    assert weighting.coef is not None
+    s = _importance(resident.batch)
+    v = weigh(resident, weighting, problem)
+    residual = _residual(resident, weighting.coef, problem)
+    pull = v * residual
+    slope = v * (1.0 - (1.0 - v) * np.minimum(np.square(residual / scale), 1400.0))
+    return np.array([s @ v, s @ slope, s @ np.square(pull), s @ np.square(slope)])
+
+
+def sample(resident: Resident, message: tuple[int, int, int], problem: None) -> Batch:
+    """Return rows drawn without replacement; `message` is (how many, seed, batch number)."""
+    del problem
+    quota, seed, number = message
+    batch = resident.batch
+    present = np.flatnonzero(_importance(batch))
+    if present.size > quota:
+        rng = np.random.default_rng([seed, number])
+        present = np.sort(rng.choice(present, quota, replace=False))
+    return Batch(
+        X=batch.X[present],
+        y=batch.y[present],
+        sample_weight=None if batch.sample_weight is None else batch.sample_weight[present],
+    )
 
 
 def triangle(resident: Resident, weighting: Weighting, problem: Problem) -> Matrix:
@@ -177,6 +247,39 @@ def _importance(batch: Batch) -> Vector:
     return np.ones(batch.n_samples) if batch.sample_weight is None else batch.sample_weight
 
 
+def _judged_residual(resident: Resident, weighting: Weighting, problem: Problem) -> Vector:
+    """Return the residuals by which rows are judged, without their own pull where that is known.
+
+    A row of leverage h that took part with weight v in the fit is judged by the residual of the
+    fit without it, r / (1 - v h), scaled back to the variance of a clean row.
+    """
+    assert weighting.coef is not None
+    residual = _residual(resident, weighting.coef, problem)
+    if weighting.whitener is None:
+        return residual
+    whitener = weighting.whitener
+    pull = resident.recall(
+        "leverage",
+        whitener.digest,
+        lambda: passes.leverage(resident.batch, problem.frame, whitener.root),
+    )
+    v = _rule_weights(resident, residual, weighting, problem)
+    rest = np.maximum(1.0 - v * pull, 1e-6)
+    return np.asarray(residual / rest / np.sqrt(1.0 + pull / rest))
+
+
+def _rule_weights(
+    resident: Resident, residual: Vector, weighting: Weighting, problem: Problem
+) -> Vector:
+    rule = problem.regularizer.with_width(weighting.width)
+    losses = _losses(resident.batch, residual, problem)
+    return rule.weights(losses, _thresholds(resident, residual, weighting, problem))
+
+
+def _losses(batch: Batch, residual: Vector, problem: Problem) -> Vector:
+    return problem.loss.value(batch.y, batch.y - residual)
+
+
 def _residual(resident: Resident, coef: tuple[float, ...], problem: Problem) -> Vector:
     def compute() -> Vector:
         batch = resident.batch
@@ -186,16 +289,28 @@ def _residual(resident: Resident, coef: tuple[float, ...], problem: Problem) -> 
     return residual
 
 
-def _thresholds(residual: Vector, weighting: Weighting) -> float | Vector:
-    if weighting.below == weighting.above:
-        return weighting.above
-    return np.where(residual < 0, weighting.below, weighting.above)
+def _strata(resident: Resident, rule: FarRule) -> NDArray[np.intp]:
+    found: NDArray[np.intp] = resident.recall(
+        "strata", rule.digest, lambda: rule.strata(resident.batch.X)
+    )
+    return found
+
+
+def _thresholds(
+    resident: Resident, residual: Vector, weighting: Weighting, problem: Problem
+) -> float | Vector:
+    if weighting.single is not None:
+        return weighting.single
+    levels = np.array(weighting.thresholds)
+    side = (residual >= 0).astype(np.intp)
+    if problem.far_rule is None or len(levels) == 1:
+        return np.asarray(levels[0][side])
+    return np.asarray(levels[_strata(resident, problem.far_rule), side])
 
 
 def _pacing(resident: Resident, v: Vector, weighting: Weighting, problem: Problem) -> Vector:
     rule = problem.regularizer.with_width(weighting.width)
-    if weighting.below == weighting.above:
-        return rule.value(v, weighting.above)
-    assert weighting.coef is not None
-    residual = _residual(resident, weighting.coef, problem)
-    return rule.value(v, _thresholds(residual, weighting))
+    if weighting.single is not None:
+        return rule.value(v, weighting.single)
+    residual = _judged_residual(resident, weighting, problem)
+    return rule.value(v, _thresholds(resident, residual, weighting, problem))

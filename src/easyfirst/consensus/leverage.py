@@ -1,0 +1,156 @@
+"""How far out the rows of X lie, so that a start can leave the outermost aside.
+
+Least squares follows a tight cluster of far rows whatever their y; easy-first rounds that begin
+there never leave it. No row is judged by its X alone: far rows are left out of a start, and may
+form strata with a clean share of their own. The scores depend neither on the units of the
+columns nor on where their zero is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from easyfirst.contracts import Matrix, Vector
+from easyfirst.local.strata import FarRule
+
+CENTRAL_HALF = 1.3489795003921634  # length of the central half of N(0, 1)
+BODY = 3.0  # rows within so many shortest-half scales of the centre make up the body
+DIRECTIONS = 10  # leading directions looked at per pass
+TAIL, TAIL_SHARE = 3.0, 0.015  # a direction with more rows than this beyond 3 has a lump there,
+LUMP_LIMIT = 3.3  # and is cut here instead of at the normal maximum
+MARGIN = 1.1  # over the expected maximum of as many normal scores
+TIED = 0.25  # a column with a value this common is discrete: it is not scored by itself
+LEAST_SPREAD = 1e-12
+
+
+def far_rules(X: Matrix, rng: np.random.Generator) -> tuple[FarRule, FarRule]:
+    """Return two rules that score rows; each leaves at least half of these rows inside.
+
+    Robust distances along the leading directions of the spatial-sign covariance, in which no row
+    weighs more than another; then the same after whitening by the rows inside; then along single
+    columns, as far as half of the rows permits. The second rule has the first pass only, which
+    leaves more rows in.
+    """
+    n, p = X.shape
+    few = int(np.clip(10 * p, 2000, 5000))
+    rows = np.arange(n) if n <= few else np.sort(rng.choice(n, few, replace=False))
+    sample = X[rows]
+    center, scale, body = _column_scales(sample)
+    inverse = np.where(scale > 0, 1.0 / np.where(scale > 0, scale, 1.0), 0.0)
+    n_directions = min(DIRECTIONS, p)
+    n_passes = 2 if len(rows) >= 5 * p else 1
+    limit = MARGIN * float(np.sqrt(2.0 * np.log(n * (p + n_directions * n_passes))))
+    nothing = np.zeros((p, 0))
+    columns = np.flatnonzero(body)
+    single = FarRule(nothing, np.zeros(0), columns, center[body], inverse[body] / limit)
+    by_column = single.score(X)
+
+    scaled = (sample - center) * inverse
+    score = np.zeros(n)
+    directions, offsets = [nothing], [np.zeros(0)]
+    first: FarRule | None = None
+    frame, whitened = np.diag(inverse), scaled
+    for remaining in range(n_passes - 1, -1, -1):
+        candidates = frame @ _sign_directions(whitened, n_directions)
+        accepted, where, score = _accept_directions(X, candidates, score, limit)
+        directions.append(accepted)
+        offsets.append(where)
+        if first is None:
+            first = replace(
+                single,
+                directions=np.hstack(directions),
+                offsets=np.concatenate(offsets),
+                columns=np.zeros(0, dtype=np.intp),
+            )
+        if remaining:
+            nearness = np.maximum(score, by_column)[rows]
+            inside = scaled[nearness <= max(1.0, float(np.median(nearness)))]
+            values, vectors = np.linalg.eigh(np.atleast_2d(np.cov(inside, rowvar=False)))
+            white = vectors / np.sqrt(np.maximum(values, 1e-8 * values[-1]))
+            frame, whitened = inverse[:, None] * white, (scaled - inside.mean(axis=0)) @ white
+    assert first is not None
+    complete = replace(
+        single,
+        directions=np.hstack(directions),
+        offsets=np.concatenate(offsets),
+        inverse=single.inverse / _column_limit(score, by_column),
+    )
+    return complete, first
+
+
+def body_location_scale(values: Matrix) -> tuple[Vector, Vector]:
+    """Return centre and normal-consistent scale of the main body of each column.
+
+    The shortest half comes first: a far cluster of up to 45 % of the rows stretches it a little
+    and never attracts it. Median and interquartile range of the rows near it follow, which are
+    less noisy. The scale is 0 where more than half of a column is one value.
+    """
+    ordered = np.sort(values, axis=0)
+    n, p = ordered.shape
+    half, columns = n // 2 + 1, np.arange(p)
+    lengths = ordered[half - 1 :] - ordered[: n - half + 1]
+    first = lengths.argmin(axis=0)
+    center = 0.5 * (ordered[first, columns] + ordered[first + half - 1, columns])
+    reach = BODY * lengths[first, columns] / CENTRAL_HALF
+    low = (ordered < center - reach).sum(axis=0)
+    last = (ordered <= center + reach).sum(axis=0) - low - 1
+
+    def quantile(share: float) -> Vector:
+        index = np.clip(low + np.rint(share * last).astype(np.intp), 0, n - 1)
+        return np.asarray(ordered[index, columns])
+
+    return quantile(0.5), (quantile(0.75) - quantile(0.25)) / CENTRAL_HALF
+
+
+def _column_scales(sample: Matrix) -> tuple[Vector, Vector, NDArray[np.bool_]]:
+    """Return centre, scale (0: constant) and whether the column is scored by itself."""
+    center, scale = body_location_scale(sample)
+    spread = sample.std(axis=0)
+    varies = spread > LEAST_SPREAD * np.abs(sample).max(axis=0)
+    ordered = np.sort(sample, axis=0)
+    n = len(ordered)
+    gap, edge = max(1, int(TIED * n)), n // 100
+    tied = (ordered[gap:] == ordered[:-gap]).any(axis=0)
+    body = varies & (scale > 0) & ~tied
+    trimmed = np.clip(sample, ordered[edge], ordered[n - 1 - edge]).std(axis=0)
+    discrete = np.where(trimmed > 0, np.maximum(scale, trimmed), spread)
+    center = np.where(body, center, sample.mean(axis=0))
+    scale = np.where(body, scale, discrete)
+    return center, np.where(varies, scale, 0.0), body
+
+
+def _sign_directions(rows: Matrix, count: int) -> Matrix:
+    """Return the leading eigenvectors of the covariance of rows scaled to length one."""
+    norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    signs = rows / np.where(norms > 0, norms, 1.0)[:, None]
+    return np.asarray(np.linalg.eigh(signs.T @ signs)[1][:, : -count - 1 : -1])
+
+
+def _accept_directions(
+    X: Matrix, candidates: Matrix, score: Vector, limit: float
+) -> tuple[Matrix, Vector, Vector]:
+    """Take each direction that leaves half of the rows inside; returns them and the new score."""
+    projected = X @ candidates
+    center, scale = body_location_scale(projected[score <= 1])
+    usable = scale > 0
+    distance = np.abs(projected - center) / np.where(usable, scale, np.inf)
+    lumpy = (distance > TAIL).mean(axis=0) > TAIL_SHARE
+    reach = np.where(usable, scale * np.where(lumpy, min(LUMP_LIMIT, limit), limit), np.inf)
+    accepted = []
+    for j in np.flatnonzero(usable):
+        raised = np.maximum(score, np.abs(projected[:, j] - center[j]) / reach[j])
+        if 2 * np.sum(raised > 1) <= len(score):
+            score = raised
+            accepted.append(j)
+    return candidates[:, accepted] / reach[accepted], center[accepted] / reach[accepted], score
+
+
+def _column_limit(score: Vector, by_column: Vector) -> float:
+    """Return the limit on column scores that keeps half of the rows inside."""
+    room = len(score) // 2 - int(np.sum(score > 1))
+    inside = np.flatnonzero(score <= 1)
+    index = len(inside) - room - 1
+    return max(1.0, float(np.partition(by_column[inside], index)[index]))

@@ -1,0 +1,336 @@
+"""Finding where to begin: several fits of a sample of the rows, and the choice between them.
+
+The sample is drawn across all batches and fitted here, on the driver. The first fit begins at
+least squares. Others leave rows aside that lie far out in X, or begin at elemental subsets; they
+run only where they could matter. The fit that gathers the most clean rows per unit of scale wins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from easyfirst.calibration import CleanMixture, log_likelihood, shortfall
+from easyfirst.consensus.elemental import MOST_COEFFICIENTS, MOST_ROWS, elemental_starts
+from easyfirst.consensus.fleet import Fleet
+from easyfirst.consensus.gram import solve_normal
+from easyfirst.consensus.leverage import far_rules
+from easyfirst.consensus.rounds import OnRound, RoundSettings, RoundsResult, Start, run
+from easyfirst.consensus.statistics import Objective
+from easyfirst.contracts import Batch, Matrix, Resident, ResidentWorkers, Vector
+from easyfirst.local import passes
+from easyfirst.local.strata import FarRule
+from easyfirst.schedules import CalibratedPace
+
+SMALLEST_SAMPLE, LARGEST_SAMPLE, ROWS_PER_COEFFICIENT = 20_000, 50_000, 125
+GROWTH, MOST_GROWTH = 3, 9  # a sample whose fit is hollow is drawn again, larger
+HOLLOW = 0.025  # shortfall of rows in the middle that a good fit does not reach
+CANONICAL_ROWS = 2000  # small samples are put into an order that does not depend on the input's
+SCREENED_FEATURES = 2000  # beyond, distances in X cost more than the fit
+MATTERS = 3.0  # squared move of the fit without the far rows, in units of what chance explains
+LEAST_STRATUM = 30  # rows of a stratum that has a clean share of its own
+CLEARLY_BETTER = 0.01  # in log of clean share over scale
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Rows on the driver, and the fleet that fits them."""
+
+    batches: Sequence[Batch]
+    fleet: Fleet
+    objective: Objective
+    settings: RoundSettings
+
+    @classmethod
+    def draw(
+        cls, fleet: Fleet, objective: Objective, settings: RoundSettings, size: int, seed: int
+    ) -> Sample:
+        """Draw about `size` rows across all batches."""
+        batches = [batch for batch in fleet.sample(size, seed) if batch.n_samples]
+        few = sum(batch.n_samples for batch in batches) <= CANONICAL_ROWS
+        if few and batches[0].n_features <= SCREENED_FEATURES:
+            batches = [_canonical(batches)]
+        return cls._on(batches, fleet, objective, settings)
+
+    @classmethod
+    def _on(
+        cls,
+        batches: Sequence[Batch],
+        fleet: Fleet,
+        objective: Objective,
+        settings: RoundSettings,
+    ) -> Sample:
+        workers = ResidentWorkers([Resident(batch) for batch in batches])
+        n_rows = tuple(batch.n_samples for batch in batches)
+        here = Fleet(workers, fleet.problem, n_rows)
+        # The start is found by exact solves, whatever solver the fit itself uses.
+        settings = replace(
+            settings,
+            solver="gram",
+            weights_from="consensus",
+            update_weights="round",
+            rows="sample",
+            studentize=studentizes(sum(n_rows), _n_coef(batches[0], fleet)),
+        )
+        return cls(batches, here, objective, settings)
+
+    @property
+    def n_samples(self) -> int:
+        """Number of rows."""
+        return sum(batch.n_samples for batch in self.batches)
+
+    def fit(self, on_round: OnRound, start: Start | None = None) -> RoundsResult:
+        """Run the rounds on these rows."""
+        return run(self.fleet, self.objective, self.settings, on_round, start)
+
+    def only(self, kept: Vector) -> Sample:
+        """Return the sample with only the rows where `kept` is nonzero."""
+        parts, first = [], 0
+        for batch in self.batches:
+            rows = np.flatnonzero(kept[first : first + batch.n_samples])
+            weight = None if batch.sample_weight is None else batch.sample_weight[rows]
+            parts.append(Batch(batch.X[rows], batch.y[rows], weight))
+            first += batch.n_samples
+        return self._on(parts, self.fleet, self.objective, self.settings)
+
+    def with_far_rule(self, rule: FarRule) -> Sample:
+        """Return the same rows with far ones in strata of their own."""
+        problem = replace(self.fleet.problem, far_rule=rule)
+        return replace(self, fleet=replace(self.fleet, problem=problem))
+
+    def weights(self, fit: RoundsResult) -> Vector:
+        """Return the weight of every row in a fit."""
+        return np.concatenate(self.fleet.weights(fit.weightings))
+
+    def weighted_fit(self, row_weights: Vector) -> tuple[Vector, Matrix]:
+        """Return least-squares coefficients and the Gram matrix for given row weights."""
+        frame = self.fleet.problem.frame
+        first, grams, sides = 0, [], []
+        for batch in self.batches:
+            part = row_weights[first : first + batch.n_samples]
+            s = part if batch.sample_weight is None else part * batch.sample_weight
+            inner, rhs = passes.gram(batch, frame, s)
+            grams.append(inner)
+            sides.append(rhs)
+            first += batch.n_samples
+        gram = np.sum(grams, axis=0)
+        return solve_normal(gram, np.sum(sides, axis=0))[0], gram
+
+    def design(self) -> tuple[Matrix, Vector]:
+        """Return the dense design, intercept column included, and y."""
+        frame = self.fleet.problem.frame
+        X = self.dense()
+        if frame.shift is not None:
+            X = X - frame.shift
+        ones = [np.ones((len(X), 1))] if frame.fit_intercept else []
+        return np.hstack([X, *ones]), np.concatenate([batch.y for batch in self.batches])
+
+    def dense(self) -> Matrix:
+        """Return X of all rows as one dense array."""
+        return np.concatenate([_dense(batch.X) for batch in self.batches])
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """The chosen fit of a sample, and the sample it was found on."""
+
+    fit: RoundsResult
+    sample: Sample
+
+    @property
+    def far_rule(self) -> FarRule | None:
+        """The rule that keeps far rows apart, if the fit needs it."""
+        return self.sample.fleet.problem.far_rule
+
+    def start(self, n_rows: int) -> Start:
+        """Return where the fit of all rows begins."""
+        return _continue(self.fit, n_rows / self.sample.n_samples)
+
+
+def find_start(
+    fleet: Fleet, objective: Objective, settings: RoundSettings, seed: int, on_round: OnRound
+) -> Found:
+    """Fit a sample from several starts and return the best fit."""
+    n_rows = sum(fleet.n_rows)
+    n_features = fleet.sample(1, seed)[0].n_features
+    q = n_features + fleet.problem.frame.fit_intercept
+    basic = int(np.clip(ROWS_PER_COEFFICIENT * q, SMALLEST_SAMPLE, LARGEST_SAMPLE))
+    size = min(n_rows, basic)
+    while True:
+        sample = Sample.draw(fleet, objective, settings, size, seed)
+        found = _best_fit(sample, seed, on_round)
+        if found.fit.status.code == "callback" or not is_hollow(found.fit):
+            return found
+        if size >= min(n_rows, MOST_GROWTH * basic):
+            return found
+        # The clean part was stretched over corrupted rows; more clean rows make it stand out.
+        size = min(n_rows, GROWTH * size)
+
+
+def _continue(fit: RoundsResult, times: float = 1.0) -> Start:
+    """Return the end of one fit as the start of another on `times` as many rows."""
+    if not isinstance(fit.pace, CalibratedPace):
+        return Start(fit.solution.z)
+    return Start(
+        coef=fit.solution.z,
+        scale=mixture_of(fit).scale,
+        pace=replace(fit.pace, thresholds=None),
+        gram=times * fit.statistics.pooled_gram,
+    )
+
+
+def mixture_of(fit: RoundsResult) -> CleanMixture:
+    """Return the mixture that a calibrated fit ended with."""
+    if not isinstance(fit.pace, CalibratedPace):
+        raise ValueError("the fit ended before its pace was calibrated")
+    return fit.pace.mixture
+
+
+def is_hollow(fit: RoundsResult) -> bool:
+    """Return whether the fit misses rows in the middle that its clean part should have."""
+    if not isinstance(fit.pace, CalibratedPace) or fit.losses is None:
+        return True
+    mixture = mixture_of(fit)
+    return shortfall(fit.losses, mixture) > float(HOLLOW + 2.0 / np.sqrt(mixture.clean))
+
+
+def studentizes(n_samples: int, n_coef: int) -> bool:
+    """Return whether rows are so few that each one's own pull on the fit matters."""
+    return n_samples <= max(MOST_ROWS, 20 * n_coef)
+
+
+def _best_fit(sample: Sample, seed: int, on_round: OnRound) -> Found:
+    fits = [sample.fit(on_round)]
+    rng = np.random.default_rng(seed)
+    n_coef = len(fits[0].solution.z)
+    if sample.batches[0].n_features > SCREENED_FEATURES or sample.n_samples < n_coef + 2:
+        return Found(fits[0], sample)
+    rules = far_rules(sample.dense(), rng)
+    for start in _other_starts(sample, fits, rules, rng, on_round):
+        fit = sample.fit(on_round, start)
+        if fit.status.code == "callback":
+            break
+        if isinstance(fit.pace, CalibratedPace):
+            fits.append(fit)
+    return _keep_far_rows_apart(Found(_choose(fits), sample), rules[0], on_round)
+
+
+def _other_starts(
+    sample: Sample,
+    fits: list[RoundsResult],
+    rules: Sequence[FarRule],
+    rng: np.random.Generator,
+    on_round: OnRound,
+) -> Iterator[Start]:
+    """Yield starts that could lead elsewhere than the fits made so far."""
+    for rule in rules:
+        kept = (rule.score(sample.dense()) <= 1).astype(np.float64)
+        if _depends_on_far_rows(sample, _choose(fits), kept):
+            screened = sample.only(kept).fit(on_round)
+            if isinstance(screened.pace, CalibratedPace):
+                yield _continue(screened)
+    n_coef = len(fits[0].solution.z)
+    if n_coef <= MOST_COEFFICIENTS:
+        design, y = sample.design()
+        if sample.n_samples <= MOST_ROWS:
+            all_rows = solve_normal(design.T @ design, design.T @ y)[0]
+            rest = max(len(y) - n_coef, 1)
+            yield Start(all_rows, float(np.sqrt(np.sum((y - design @ all_rows) ** 2) / rest)))
+        for coef, scale in elemental_starts(design, y, rng):
+            yield Start(coef, scale)
+
+
+def _keep_far_rows_apart(found: Found, rule: FarRule, on_round: OnRound) -> Found:
+    """Fit again with strata of far rows, if those hold fewer clean rows than the inside does.
+
+    Bad rows far out in X come near the fit by chance now and then, and each pulls like a hundred
+    rows inside; their own clean share is what tells them apart.
+    """
+    sample, fit = found.sample, found.fit
+    if not isinstance(fit.pace, CalibratedPace):
+        return found
+    score = rule.score(sample.dense())
+    cuts = tuple(cut for cut in rule.cuts if np.sum(score > cut) >= LEAST_STRATUM)
+    v = sample.weights(fit)
+    inside = float(np.mean(v[score <= 1]))
+    for cut in cuts:
+        outside = v[score > cut]
+        chance = 4.0 * np.sqrt(max(inside * (1.0 - inside), 0.01) / outside.size)
+        if np.mean(outside) < inside - 0.05 - chance:
+            apart = sample.with_far_rule(replace(rule, cuts=cuts))
+            return Found(apart.fit(on_round, _continue(fit)), apart)
+    return found
+
+
+def _depends_on_far_rows(sample: Sample, fit: RoundsResult, kept: Vector) -> bool:
+    """Return whether the fit moves further than chance when the far rows are left out."""
+    if np.all(kept > 0):
+        return False
+    if not isinstance(fit.pace, CalibratedPace):
+        return True
+    v = sample.weights(fit)
+    inside = v * kept
+    q = fit.solution.z.size
+    if inside.sum() < 2 * q:
+        return True
+    coef, gram = sample.weighted_fit(inside)
+    step = coef - fit.solution.z
+    chance = mixture_of(fit).scale ** 2 * q * max(v.sum() / inside.sum() - 1.0, 0.02)
+    return bool(step @ gram @ step > MATTERS * chance)
+
+
+def _choose(fits: Sequence[RoundsResult]) -> RoundsResult:
+    """Return the fit with the highest peak: clean share over scale, majorities first.
+
+    A fit that holds a minority of the rows replaces another only if its likelihood is higher as
+    well: a few rows in a tight lump have a high peak and explain nothing.
+    """
+    calibrated = [fit for fit in fits if isinstance(fit.pace, CalibratedPace)]
+    if not calibrated:
+        return fits[0]
+    ranked = sorted(calibrated, key=lambda fit: mixture_of(fit).share < 0.5)
+    best = ranked[0]
+    for fit in ranked[1:]:
+        higher = _peak(fit) > _peak(best) + CLEARLY_BETTER
+        majority = mixture_of(fit).share >= 0.5
+        if higher and (majority or _likelihood(fit) > _likelihood(best)):
+            best = fit
+    return best
+
+
+def _peak(fit: RoundsResult) -> float:
+    mixture = mixture_of(fit)
+    return float(np.log(max(mixture.share, 1e-300) / mixture.free_scale))
+
+
+def _likelihood(fit: RoundsResult) -> float:
+    assert fit.losses is not None
+    return log_likelihood(fit.losses, mixture_of(fit))
+
+
+def _canonical(batches: Sequence[Batch]) -> Batch:
+    """Return all rows as one batch in an order of their own, whole weights as repeated rows.
+
+    What is drawn at random then depends on what the rows say, not on how they were given.
+    """
+    X = np.concatenate([_dense(batch.X) for batch in batches])
+    y = np.concatenate([batch.y for batch in batches])
+    weights = [batch.sample_weight for batch in batches if batch.sample_weight is not None]
+    weight = np.concatenate(weights) if weights else None
+    if weight is not None and np.all(weight == np.rint(weight)) and weight.sum() <= 10 * len(y):
+        times = weight.astype(np.intp)
+        X, y, weight = np.repeat(X, times, axis=0), np.repeat(y, times), None
+    order = np.lexsort((*X.T, y))
+    return Batch(X[order], y[order], None if weight is None else weight[order])
+
+
+def _dense(X: Any) -> Matrix:
+    return np.asarray(X.toarray() if sp.issparse(X) else X, dtype=np.float64)
+
+
+def _n_coef(batch: Batch, fleet: Fleet) -> int:
+    return batch.n_features + int(fleet.problem.frame.fit_intercept)

@@ -1,0 +1,64 @@
+"""How far out a row of X lies, as a rule that any worker can apply to its own rows.
+
+The rule is found on a sample (`consensus/leverage.py`); far rows form strata of their own, because
+a share of bad rows there says nothing about the rows inside.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from easyfirst.contracts import Matrix, Vector
+
+FAR = 2.0  # the score that divides the mild from the far stratum
+BLOCK_ROWS = 4096
+
+
+@dataclass(frozen=True, eq=False)
+class FarRule:
+    """Scores rows: above 1 is outside.
+
+    Projections on the columns of `directions`, minus `offsets`, are over their limits outside
+    [-1, 1]; so are the columns listed in `columns`, minus `center`, times `inverse`.
+    """
+
+    directions: Matrix
+    offsets: Vector
+    columns: NDArray[np.intp]
+    center: Vector
+    inverse: Vector
+    cuts: tuple[float, ...] = (1.0, FAR)
+
+    @property
+    def n_strata(self) -> int:
+        """Number of strata, the inside included."""
+        return len(self.cuts) + 1
+
+    @cached_property
+    def digest(self) -> bytes:
+        """A key for a worker's memory."""
+        return self.directions.tobytes() + self.inverse.tobytes() + repr(self.cuts).encode()
+
+    def score(self, X: Any) -> Vector:
+        """Return the score of each row."""
+        scores = np.zeros(X.shape[0])
+        for start in range(0, X.shape[0], BLOCK_ROWS):
+            block = X[start : start + BLOCK_ROWS]
+            block = np.asarray(block.toarray() if sp.issparse(block) else block, dtype=np.float64)
+            parts = [np.zeros((len(block), 1))]
+            if self.offsets.size:
+                parts.append(np.abs(block @ self.directions - self.offsets))
+            if self.columns.size:
+                parts.append(np.abs((block[:, self.columns] - self.center) * self.inverse))
+            scores[start : start + BLOCK_ROWS] = np.max(np.hstack(parts), axis=1)
+        return scores
+
+    def strata(self, X: Any) -> NDArray[np.intp]:
+        """Return the stratum of each row: 0 inside, then one more for every cut passed."""
+        return np.searchsorted(np.array(self.cuts), self.score(X), side="left")
