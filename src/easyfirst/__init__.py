@@ -1,7 +1,16 @@
 """Learn from data in which many rows are wrong: easy rows first, corrupted rows never."""
 
-from easyfirst import callbacks, datasets, engines, losses, penalties, regularizers, schedules
-from easyfirst import sources as sources
+from easyfirst import (
+    callbacks,
+    datasets,
+    engines,
+    losses,
+    metrics,
+    penalties,
+    regularizers,
+    schedules,
+    sources,
+)
 from easyfirst.estimators import SelfPacedRegressor
 
 __version__ = "0.1.0"
@@ -12,6 +21,7 @@ __all__ = [
     "datasets",
     "engines",
     "losses",
+    "metrics",
     "penalties",
     "regularizers",
     "schedules",

@@ -201,16 +201,21 @@ def log_likelihood(losses: LossSummary, mixture: CleanMixture) -> float:
     return (total + float(np.sum(far * logs))) / losses.total - float(np.log(losses.total))
 
 
-def clean_residual_quantile(losses: LossSummary, mixture: CleanMixture, level: float) -> float:
-    """Return the |residual| below which `level` of the clean rows lie, each row by its weight."""
-    middle = bin_middles(losses.anchor)
-    mass = np.sum(losses.merged * mixture.posterior(middle)[0], axis=0)
+def clean_mass(losses: LossSummary, mixture: CleanMixture) -> Vector:
+    """Return the expected number of clean rows in each bin of |residual|."""
+    posterior = mixture.posterior(bin_middles(losses.anchor))[0]
+    return np.asarray(np.sum(losses.merged * posterior, axis=0))
+
+
+def mass_quantile(mass: Vector, anchor: float, level: float) -> float:
+    """Return the |residual| below which `level` of the mass lies."""
     cumulative = np.cumsum(mass)
-    edges = bin_edges(losses.anchor)
-    index = min(int(np.searchsorted(cumulative, level * cumulative[-1])), N_BINS - 2)
+    target = level * cumulative[-1]
+    edges = bin_edges(anchor)
+    index = min(int(np.searchsorted(cumulative, target)), N_BINS - 2)
     before = cumulative[index - 1] if index else 0.0
-    inside = (level * cumulative[-1] - before) / mass[index] if mass[index] else 1.0
-    return float(edges[index] + inside * (edges[index + 1] - edges[index]))
+    inside = (target - before) / mass[index] if mass[index] > 0 else 1.0
+    return float(edges[index] + min(inside, 1.0) * (edges[index + 1] - edges[index]))
 
 
 def corrupted_interval(
@@ -275,8 +280,9 @@ def _expectation_maximisation(
 ) -> Vector:
     """Return (scale, clean, below, above, free scale) of one window.
 
-    By expectation maximisation with squared extrapolation. Bins enter with their exact masses, so their width biases nothing. The clean variance is
-    divided by the clean rows left after fitting the coefficients.
+    By expectation maximisation with squared extrapolation. Bins enter with their exact masses,
+    so their width biases nothing. The clean variance is divided by the clean rows left after
+    fitting the coefficients.
     """
     total, width, reach = counts.sum(), np.diff(edges), edges[-1]
     side = counts.sum(axis=1)
@@ -300,7 +306,7 @@ def _expectation_maximisation(
         clean, variance, corrupted = expect(theta)
         level = (corrupted + PSEUDO_ROWS) / reach
         s = np.clip(np.sqrt(variance), floor, reach / 2.0)
-        return np.log(np.array([s, clean, level[0], level[1]]))
+        return np.asarray(np.log(np.array([s, clean, level[0], level[1]])))
 
     if start is None:
         start = np.array([scale, 0.5 * total, 0.25 * total / reach, 0.25 * total / reach])

@@ -61,6 +61,14 @@ class LossSummary:
         """The sum of all sample weights."""
         return float(self.merged.sum())
 
+    def entropy(self) -> float:
+        """Return minus the mean log density of the residuals, read off the histogram."""
+        width = np.diff(bin_edges(self.anchor)[:-1])
+        counts = self.merged[:, :-1]
+        filled = counts > 0
+        density = counts / (counts.sum() * width)
+        return float(-np.sum(counts[filled] * np.log(density[filled])) / counts.sum())
+
     def mean_loss_below(self, pace: float) -> float:
         """Return the mean loss of the rows below the pace, each bin at its middle."""
         edges = bin_edges(self.anchor)

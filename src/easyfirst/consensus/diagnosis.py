@@ -2,15 +2,55 @@
 
 from __future__ import annotations
 
-from easyfirst.calibration import information
-from easyfirst.consensus.rounds import RoundsResult
-from easyfirst.consensus.starts import Found, is_hollow, mixture_of
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg as la
+
+from easyfirst.calibration import ROUNDING, information
+from easyfirst.consensus.rounds import OnRound, RoundsResult, Start
+from easyfirst.consensus.starts import Found, Sample, continued, is_hollow, mixture_of
+from easyfirst.contracts import Matrix, Vector
 from easyfirst.schedules import CalibratedPace
 
 LEAST_ROWS = 4.0  # clean rows' worth of information per coefficient below which none is believed
+# Spread of squared residuals along a direction of X, in clean variances: 2 half-way between two
+# equal models, 0.6 for noise whose standard deviation goes with exp(x / 2).
+BETWEEN, SUSPICIOUS = 1.2, 1.0
+RIVAL = 0.8  # a second model with this share of the first one's clean rows leaves the choice open
+ROWS_FOR_SPREAD = 2000  # and fifty per coefficient: enough for the largest eigenvalue
 
 
-def doubts_about(result: RoundsResult, found: Found) -> tuple[str, ...]:
+@dataclass(frozen=True)
+class Rivalry:
+    """Signs of a second model: how far r**2 follows a direction of X, and a rival's support."""
+
+    between: float = 0.0
+    support: float = 0.0
+
+
+def look_for_rivals(found: Found, on_round: OnRound) -> tuple[Found, Rivalry]:
+    """Try to leave a point between two models, then to fit what the model leaves over.
+
+    Half-way between two equally supported models the residuals look like those of one noisy
+    model, except that their squares grow along the difference of the two.
+    """
+    if not isinstance(found.fit.pace, CalibratedPace) or found.fit.losses is None:
+        return found, Rivalry()
+    sample = found.sample
+    design, y = sample.design()
+    spread, chance, direction = _spread_along_design(sample, found.fit, design, y)
+    if spread > max(SUSPICIOUS, 2.0 * chance):
+        aside = found.fit.solution.z + mixture_of(found.fit).scale * direction
+        other = sample.fit(on_round, Start(aside))
+        if isinstance(other.pace, CalibratedPace) and _is_tighter(other, found.fit):
+            found = Found(other, sample)
+            spread, chance, _ = _spread_along_design(sample, other, design, y)
+    between = spread if spread > max(BETWEEN, 2.0 * chance) else 0.0
+    return found, Rivalry(between, _rival_support(sample, found.fit, on_round))
+
+
+def doubts_about(result: RoundsResult, rivalry: Rivalry) -> tuple[str, ...]:
     """Return a sentence for each reason not to believe the fit."""
     if not isinstance(result.pace, CalibratedPace) or result.losses is None:
         return ()
@@ -21,11 +61,77 @@ def doubts_about(result: RoundsResult, found: Found) -> tuple[str, ...]:
     if worth < LEAST_ROWS * q and mixture.share < 0.5:
         doubts.append(
             f"The rows that look clean are worth only {max(worth, 0.0):.0f} rows to {q} "
-            f"coefficients: too few to tell a model from chance. Add rows or drop columns."
+            f"coefficients, and are a minority: too few to tell a model from chance. Add rows or "
+            f"drop columns."
         )
     if is_hollow(result):
         doubts.append(
             "The residuals that look clean are spread too evenly for one noise scale: the fit "
-            "may lie across corrupted rows, or between several models of near-equal support."
+            "may lie across corrupted rows, or the rows may follow no linear model."
+        )
+    if rivalry.between:
+        doubts.append(
+            "The size of the residuals depends on the columns as it does half-way between two "
+            "models of near-equal support: the fit may describe neither."
+        )
+    if rivalry.support > RIVAL:
+        doubts.append(
+            f"A second model fits other rows as well, {100 * rivalry.support:.0f} % as many as "
+            f"the one returned: which of the two is meant cannot be told from the data."
+        )
+    if mixture.scale <= 2.0 * ROUNDING * result.losses.anchor and mixture.share < 0.5:
+        doubts.append(
+            "A minority of the rows is fitted to rounding error: repeated or filled-in values of "
+            "y may have been taken for the clean rows."
         )
     return tuple(doubts)
+
+
+def _spread_along_design(
+    sample: Sample, fit: RoundsResult, design: Matrix, y: Vector
+) -> tuple[float, float, Vector]:
+    """Return how much r**2 follows one direction of the design, by chance, and which direction."""
+    v = sample.weights(fit)
+    q = design.shape[1]
+    rows = np.flatnonzero(v > 0.01)
+    rows = rows[:: max(1, len(rows) // (50 * q + ROWS_FOR_SPREAD))]
+    design, v = design[rows], v[rows]
+    residual = y[rows] - design @ fit.solution.z
+    total = v.sum()
+    squares = np.minimum(np.square(residual / mixture_of(fit).scale), 9.0)
+    norms = np.sqrt(np.maximum(v @ np.square(design) / total, 1e-300))
+    scaled = design / norms
+    gram = (scaled * v[:, None]).T @ scaled / total
+    excess = (scaled * (v * (squares - v @ squares / total))[:, None]).T @ scaled / total
+    gram[np.diag_indices(q)] += 1e-10
+    values, vectors = la.eigh(excess, gram, subset_by_index=[q - 1, q - 1])
+    return float(values[0]), float(np.sqrt(8.0 * q / total)), vectors[:, 0] / norms
+
+
+def _rival_support(sample: Sample, fit: RoundsResult, on_round: OnRound) -> float:
+    """Return how many clean rows a model of the remaining rows has, relative to this one's."""
+    mixture = mixture_of(fit)
+    q = fit.solution.z.size
+    v = sample.weights(fit)
+    rest = (v < 0.5).astype(np.float64)
+    # Rows near both models are not among the rest, so half of ours may already be a rival.
+    if rest.sum() < max(0.5 * mixture.clean, 4.0 * q):
+        return 0.0
+    alone = sample.only(rest).fit(on_round)
+    if not isinstance(alone.pace, CalibratedPace) or mixture_of(alone).scale > 4 * mixture.scale:
+        return 0.0
+    rival = sample.fit(on_round, continued(alone))
+    if not isinstance(rival.pace, CalibratedPace) or rival.losses is None:
+        return 0.0
+    theirs, their_v = mixture_of(rival), sample.weights(rival)
+    is_other = v @ their_v < 0.5 * min(v.sum(), their_v.sum())
+    is_model = information(rival.losses, theirs)[1] > 4.0 * q and theirs.scale < 3 * mixture.scale
+    return theirs.clean / mixture.clean if is_other and is_model else 0.0
+
+
+def _is_tighter(fit: RoundsResult, than: RoundsResult) -> bool:
+    """Return whether a fit's residuals have less entropy, no model assumed."""
+    assert fit.losses is not None
+    assert than.losses is not None
+    margin = fit.solution.z.size / fit.losses.total
+    return fit.losses.entropy() < than.losses.entropy() - margin

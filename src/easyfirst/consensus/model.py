@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from easyfirst.calibration import CleanMixture, corrupted_interval
-from easyfirst.consensus.diagnosis import doubts_about
+import numpy as np
+
+from easyfirst.calibration import (
+    CleanMixture,
+    clean_mass,
+    corrupted_interval,
+    mass_quantile,
+)
+from easyfirst.consensus.diagnosis import Rivalry, doubts_about, look_for_rivals
 from easyfirst.consensus.fleet import Fleet
 from easyfirst.consensus.history import History
 from easyfirst.consensus.inference import standard_errors
@@ -16,15 +23,19 @@ from easyfirst.consensus.statistics import Objective
 from easyfirst.consensus.status import Status
 from easyfirst.contracts import Vector
 from easyfirst.schedules import Calibrated, CalibratedPace
-from easyfirst.summaries import LossSummary
 
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """What a calibrated fit knows besides its coefficients."""
+    """What a calibrated fit knows besides its coefficients.
+
+    `clean_mass` holds the expected number of clean rows in each bin of |residual|.
+    """
 
     mixture: CleanMixture
-    losses: LossSummary
+    clean_mass: Vector
+    anchor: float
+    n_coef: int
     batch_shares: tuple[float, ...]
     corrupted_interval: tuple[float, float]
     standard_errors: Vector
@@ -33,6 +44,18 @@ class Calibration:
     def corrupted_fraction(self) -> float:
         """The estimated share of corrupted rows."""
         return 1.0 - self.mixture.share
+
+    def half_width(self, coverage: float) -> float:
+        """Return how far from its prediction a new clean row lies, with this probability.
+
+        From the residuals of the clean rows, each counted by its weight. They are smaller than
+        those of new rows by the share of the rows that the coefficients took.
+        """
+        clean = self.mixture.clean
+        level = min(coverage * (1.0 + 1.0 / clean), 1.0)
+        taken = min(self.n_coef / clean, 0.9)
+        inflation = np.sqrt((1.0 + taken) / (1.0 - taken))
+        return float(inflation * mass_quantile(self.clean_mass, self.anchor, level))
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,8 +82,10 @@ def fit_model(
     """Fit all rows; `exactly` solves once more for the final weights."""
     found: Found | None = None
     start: Start | None = None
+    rivalry = Rivalry()
     if isinstance(settings.schedule, Calibrated):
         found = find_start(fleet, objective, settings, seed, on_round)
+        found, rivalry = look_for_rivals(found, on_round)
         fleet = replace(fleet, problem=replace(fleet.problem, far_rule=found.far_rule))
         n_rows, n_coef = sum(fleet.n_rows), found.fit.solution.z.size
         settings = replace(settings, studentize=studentizes(n_rows, n_coef))
@@ -70,7 +95,6 @@ def fit_model(
     if exactly:
         coef = polish(fleet, objective, result.statistics, result.weightings, coef)
     calibration = _calibration(fleet, result)
-    doubts = () if found is None else doubts_about(result, found)
     return FittedModel(
         fleet=fleet,
         coef=coef,
@@ -78,7 +102,7 @@ def fit_model(
         history=_joined(found, result),
         status=result.status,
         calibration=calibration,
-        doubts=doubts,
+        doubts=doubts_about(result, rivalry),
     )
 
 
@@ -88,7 +112,9 @@ def _calibration(fleet: Fleet, result: RoundsResult) -> Calibration | None:
     mixture = mixture_of(result)
     return Calibration(
         mixture=mixture,
-        losses=result.losses,
+        clean_mass=clean_mass(result.losses, mixture),
+        anchor=result.losses.anchor,
+        n_coef=result.losses.n_coef,
         batch_shares=result.pace.shares,
         corrupted_interval=corrupted_interval(result.losses, mixture),
         standard_errors=standard_errors(

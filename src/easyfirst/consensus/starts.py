@@ -148,7 +148,7 @@ class Found:
 
     def start(self, n_rows: int) -> Start:
         """Return where the fit of all rows begins."""
-        return _continue(self.fit, n_rows / self.sample.n_samples)
+        return continued(self.fit, n_rows / self.sample.n_samples)
 
 
 def find_start(
@@ -171,7 +171,7 @@ def find_start(
         size = min(n_rows, GROWTH * size)
 
 
-def _continue(fit: RoundsResult, times: float = 1.0) -> Start:
+def continued(fit: RoundsResult, times: float = 1.0) -> Start:
     """Return the end of one fit as the start of another on `times` as many rows."""
     if not isinstance(fit.pace, CalibratedPace):
         return Start(fit.solution.z)
@@ -232,7 +232,7 @@ def _other_starts(
         if _depends_on_far_rows(sample, _choose(fits), kept):
             screened = sample.only(kept).fit(on_round)
             if isinstance(screened.pace, CalibratedPace):
-                yield _continue(screened)
+                yield continued(screened)
     n_coef = len(fits[0].solution.z)
     if n_coef <= MOST_COEFFICIENTS:
         design, y = sample.design()
@@ -262,7 +262,7 @@ def _keep_far_rows_apart(found: Found, rule: FarRule, on_round: OnRound) -> Foun
         chance = 4.0 * np.sqrt(max(inside * (1.0 - inside), 0.01) / outside.size)
         if np.mean(outside) < inside - 0.05 - chance:
             apart = sample.with_far_rule(replace(rule, cuts=cuts))
-            return Found(apart.fit(on_round, _continue(fit)), apart)
+            return Found(apart.fit(on_round, continued(fit)), apart)
     return found
 
 

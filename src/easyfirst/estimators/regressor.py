@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Literal, Self
 
 import numpy as np
+from scipy.special import stdtrit
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
@@ -15,7 +16,7 @@ from easyfirst.callbacks import Callback
 from easyfirst.consensus.fleet import Fleet
 from easyfirst.consensus.model import Calibration, FittedModel, fit_model
 from easyfirst.consensus.statistics import Objective, StackedStatistics
-from easyfirst.contracts import Engine, Vector
+from easyfirst.contracts import Engine, Matrix, Vector
 from easyfirst.errors import NoSingleModelWarning, RankWarning
 from easyfirst.estimators import parameters, validation
 from easyfirst.estimators.watching import Watch
@@ -49,10 +50,11 @@ class SelfPacedRegressor(RegressorMixin, BaseEstimator):
     Parameters
     ----------
     pace
-        A schedule from `easyfirst.schedules`. None lets in a growing share of the rows,
-        whatever the scale of y.
+        A schedule from `easyfirst.schedules`. None is `Calibrated()`, which reads the pace off
+        the residuals: no noise scale, no corruption ratio and no unit has to be given.
     regularizer
-        How a row's loss becomes its weight, from `easyfirst.regularizers`. None: `Hard()`.
+        How a row's loss becomes its weight, from `easyfirst.regularizers`. None is `Entropic()`
+        for the calibrated pace and the paper's `Hard()` for others.
     loss
         None: `Squared()`, the only loss so far.
     penalty
@@ -89,7 +91,8 @@ class SelfPacedRegressor(RegressorMixin, BaseEstimator):
     n_jobs
         Threads of the "threads" engine; None uses every core.
     random_state
-        Seed for whatever a schedule draws at random; the present schedules draw nothing.
+        Seed of the sample on which the calibrated pace starts. None is a fixed seed, so that
+        two fits of the same rows agree.
     callbacks
         Objects with methods of `easyfirst.callbacks.Callback`; one may end the fit.
     verbose
@@ -100,7 +103,8 @@ class SelfPacedRegressor(RegressorMixin, BaseEstimator):
     coef_, intercept_
         The consensus model.
     weights_
-        The self-paced weight of each training row, in [0, 1].
+        The self-paced weight of each training row, in [0, 1]; with the calibrated pace, the
+        probability that the row is clean.
     selected_
         Which rows have a weight of at least one half.
     pace_
@@ -113,6 +117,15 @@ class SelfPacedRegressor(RegressorMixin, BaseEstimator):
         Rounds after the first fit of all rows; consensus iterations in all rounds.
     n_features_in_, feature_names_in_
         The columns seen by fit.
+    corrupted_fraction_, corrupted_interval_
+        Estimated share of corrupted rows, and its 95 % interval (calibrated pace only, as are
+        the following).
+    noise_scale_
+        Standard deviation of the clean rows around the model.
+    batch_clean_share_
+        Estimated share of clean rows in each batch.
+    coef_standard_errors_, intercept_standard_error_
+        Standard errors that account for the weights having been estimated.
 
     Examples
     --------
@@ -227,6 +240,44 @@ class SelfPacedRegressor(RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         rows = validation.prediction_rows(self, X)
         return np.asarray(rows @ self.coef_ + self.intercept_)
+
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> Matrix:
+        """Return lower and upper bounds, shape (n_samples, 2), that hold for clean rows.
+
+        A new row that is not corrupted lies between them with probability `coverage`. The width
+        comes from the rows that look clean; corrupted rows can lie anywhere.
+        """
+        calibration = self._calibrated("predict_interval")
+        if not 0 < coverage < 1:
+            raise ValueError(f"coverage must lie between 0 and 1, got {coverage!r}")
+        half = calibration.half_width(coverage)
+        return np.asarray(self.predict(X)[:, None] + np.array([-half, half]))
+
+    def confidence_intervals(self, level: float = 0.95) -> Matrix:
+        """Return lower and upper bounds of each coefficient, shape (n_features, 2)."""
+        calibration = self._calibrated("confidence_intervals")
+        if not 0 < level < 1:
+            raise ValueError(f"level must lie between 0 and 1, got {level!r}")
+        left = max(calibration.mixture.clean - calibration.n_coef, 1.0)
+        half = stdtrit(left, (1.0 + level) / 2.0) * self.coef_standard_errors_
+        return np.stack([self.coef_ - half, self.coef_ + half], axis=1)
+
+    def clean_probability(self, X: Any, y: Any) -> Vector:
+        """Return the probability that each of these rows is clean, given their y."""
+        calibration = self._calibrated("clean_probability")
+        residual = np.asarray(y, dtype=np.float64) - self.predict(X)
+        below, above = calibration.mixture.posterior(np.abs(residual))[0]
+        return np.where(residual < 0, below, above)
+
+    def _calibrated(self, method: str) -> Calibration:
+        check_is_fitted(self)
+        if not hasattr(self, "_calibration"):
+            raise AttributeError(
+                f"{method} needs a noise scale, which only the calibrated pace estimates: "
+                f"fit with pace=None, this model has pace={self.pace!r}"
+            )
+        calibration: Calibration = self._calibration
+        return calibration
 
     def __sklearn_tags__(self) -> Any:
         """Tell scikit-learn what this estimator takes."""
