@@ -267,7 +267,7 @@ class SelfPacedRegressor(RegressorMixin, BaseEstimator):
         calibration = self._calibrated("clean_probability")
         residual = np.asarray(y, dtype=np.float64) - self.predict(X)
         below, above = calibration.mixture.posterior(np.abs(residual))[0]
-        return np.where(residual < 0, below, above)
+        return np.asarray(np.where(residual < 0, below, above))
 
     def _calibrated(self, method: str) -> Calibration:
         check_is_fitted(self)
