@@ -20,6 +20,7 @@ from easyfirst.summaries import N_BINS, LossSummary, bin_edges
 ROOT_2PI = float(np.sqrt(2.0 * np.pi))
 WINDOW = 8.0  # half-width, in scales, of the window in which the corrupted part is flat
 SMALL_WINDOW = 10.0  # the same for a hundred rows or fewer, where the scale itself is uncertain
+FINEST = 1.0 / 32.0  # of a scale: residuals below tell nothing more about it
 PSEUDO_ROWS = 0.35  # corrupted rows taken for granted on each side: no finite row is ever certain
 PRIOR_ROWS = 20.0  # rows' worth of the overall clean share in a batch's own
 ROUNDING = 2.0**-34  # residuals below this share of the spread of y are rounding errors
@@ -93,8 +94,14 @@ def fit_mixture(
     fitted: Vector | None = None
     for _ in range(12):
         last = int(np.clip(np.searchsorted(edges, half_width * scale), 8, N_BINS - 1))
+        # Far inside the scale all bins say the same, so they are taken together.
+        first = int(np.clip(np.searchsorted(edges, FINEST * scale), 1, last - 1))
+        counts = np.hstack(
+            [losses.merged[:, :first].sum(axis=1, keepdims=True), losses.merged[:, first:last]]
+        )
+        bins = np.append(0.0, edges[first : last + 1])
         fitted = _expectation_maximisation(
-            losses.merged[:, :last], edges[: last + 1], scale, floor, losses, fitted, max_iter, tol
+            counts, bins, scale, floor, losses, fitted, max_iter, tol
         )
         moved = abs(float(np.log(fitted[0] / scale)))
         scale = float(fitted[0])

@@ -194,7 +194,7 @@ def has_agreed(stats: StackedStatistics, objective: Objective, state: State, tol
     """
     columns = np.diagonal(stats.gram, axis1=1, axis2=2)
     disagreement = np.sqrt(np.sum(columns * np.square(state.coefs - state.z)))
-    if disagreement > tol * np.sqrt(stats.square.sum()):
+    if disagreement > tol * np.sqrt(max(stats.pooled_square, 0.0)):
         return False
     return objective.kkt_residual(stats, state.z) <= tol
 

@@ -72,6 +72,14 @@ class Fleet:
         messages = list(zip(now, earlier, strict=True))
         return StackedStatistics.stack(self.workers.map(steps.form, messages, self.problem))
 
+    def pull(
+        self, point: Vector, metric: Matrix, now: Weightings, before: Weightings
+    ) -> StackedStatistics:
+        """Weigh all rows by `point` and return their statistics around it, no Gram matrices."""
+        messages = list(zip(now, before, strict=True))
+        replies = self.workers.map(steps.pull, messages, self.problem)
+        return StackedStatistics.around(point, metric, replies)
+
     def weights(self, now: Weightings) -> list[Vector]:
         """Return the weight of every row, batch by batch."""
         return self.workers.map(steps.weigh, now, self.problem)

@@ -14,11 +14,13 @@ from easyfirst.contracts import Matrix, Vector
 # Below this reciprocal condition number of the column-scaled Gram matrix, Cholesky has lost
 # every digit and directions without information are cut off instead.
 SINGULAR = 1e-14
+# Smallest over largest eigenvalue of the scaled matrix from which no digit needs a second thought.
+WELL_CONDITIONED = 1e-8
 
 
 def solve(stats: StackedStatistics, objective: Objective) -> Solution:
     """Minimise losses plus a quadratic penalty with all batches at the same coefficients."""
-    diagonal = objective.penalty_diagonal(stats.rhs.shape[1])
+    diagonal = objective.penalty_diagonal(stats.n_coef)
     if diagonal is None:
         raise ValueError(
             f"solver='gram' needs a quadratic penalty, got {objective.penalty!r}; use solver='admm'"
@@ -27,7 +29,7 @@ def solve(stats: StackedStatistics, objective: Objective) -> Solution:
     return Solution(
         z=z,
         coefs=np.tile(z, (stats.n_batches, 1)),
-        duals=np.zeros_like(stats.rhs),
+        duals=np.zeros((stats.n_batches, stats.n_coef)),
         rank=rank,
         primal_residual=0.0,
         dual_residual=0.0,
@@ -55,6 +57,15 @@ def solve_normal(gram: Matrix, rhs: Vector) -> tuple[Vector, int]:
     else:
         rank = len(rhs)
     return solved * scale, rank - int(np.sum(~used))
+
+
+def is_well_conditioned(gram: Matrix) -> bool:
+    """Return whether the column-scaled matrix keeps full accuracy under Cholesky and refinement."""
+    norms = np.sqrt(np.maximum(np.diagonal(gram), 0.0))
+    if not np.all(norms > 0):
+        return False
+    values = la.eigvalsh(gram / norms[:, None] / norms, check_finite=False)
+    return bool(values[0] > WELL_CONDITIONED * values[-1])
 
 
 def inverse_root(gram: Matrix, diagonal: Vector | None) -> Matrix:

@@ -14,12 +14,10 @@ import numpy as np
 import scipy.linalg as la
 
 from easyfirst.consensus.fleet import Fleet, Weightings
+from easyfirst.consensus.gram import is_well_conditioned, solve_normal
 from easyfirst.consensus.statistics import Objective, StackedStatistics
 from easyfirst.contracts import Matrix, Vector
 
-# Smallest over largest eigenvalue of the scaled Gram matrix from which Cholesky and one
-# refinement keep full accuracy.
-WELL_CONDITIONED = 1e-8
 MAX_REFINEMENTS = 8
 EPS = float(np.finfo(np.float64).eps)
 
@@ -38,24 +36,15 @@ def polish(
     diagonal = objective.penalty_diagonal(z.size)
     if diagonal is None:
         return z
-    matrix, scale = _scaled(stats.pooled_gram + np.diag(diagonal))
+    penalised = stats.pooled_gram + np.diag(diagonal)
 
     def gap(coef: Vector, extended: bool) -> Vector:
         return fleet.normal_residual(weightings, coef, extended) - diagonal * coef
 
-    values = la.eigvalsh(matrix, check_finite=False)
-    if values[0] > WELL_CONDITIONED * values[-1]:
-        factor = la.cho_factor(matrix, lower=True, check_finite=False)
-        move = scale * la.cho_solve(factor, scale * gap(z, False), check_finite=False)
-        return np.asarray(z + move)
+    if is_well_conditioned(penalised):
+        return z + solve_normal(penalised, gap(z, False))[0]
     triangle = _merge(fleet.triangles(weightings), diagonal)
     return _solve_triangle(triangle, z, lambda coef: gap(coef, True))
-
-
-def _scaled(gram: Matrix) -> tuple[Matrix, Vector]:
-    norms = np.sqrt(np.maximum(np.diagonal(gram), 0.0))
-    scale = np.divide(1.0, norms, out=np.ones_like(norms), where=norms > 0)
-    return gram * scale[:, None] * scale, scale
 
 
 def _merge(triangles: list[Matrix], diagonal: Vector) -> Matrix:

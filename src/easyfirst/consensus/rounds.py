@@ -26,6 +26,9 @@ from easyfirst.summaries import LossSummary
 # correct what is left, and the selection may flicker for hundreds of iterations.
 WHILE_GROWING = 30
 
+# A step that shrinks by less than this from one round to the next shows a metric that does not fit.
+STALLED = 0.5
+
 # Called after each round; returning True ends the fit.
 OnRound = Callable[[RoundRecord], bool]
 
@@ -55,13 +58,15 @@ class Start:
 
     With a scale, the residuals are calibrated near it at once; without, the pace grows first.
     `pace` and `gram` are those of the fit that the start comes from, by which the first residuals
-    can be freed of their own pull.
+    can be freed of their own pull. With `gram_is_metric`, rounds use that matrix instead of
+    forming their own as long as the steps shrink: two products with X per round instead of X'X.
     """
 
     coef: Vector
     scale: float | None = None
     pace: Pace = EVERY_ROW
     gram: Matrix | None = None
+    gram_is_metric: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,6 +124,7 @@ class _Walk:
     before: Weightings = field(init=False)
     stats: StackedStatistics | None = None
     gram: Matrix | None = None  # of the rows behind the current solution
+    metric: Matrix | None = None  # a stand-in for it, as long as it serves
     pace: Pace | None = None
     losses: LossSummary | None = None
     moved: float = np.inf  # the last step of the coefficients, in standard errors
@@ -132,6 +138,7 @@ class _Walk:
         if start is not None:
             self.solution = Solution.at(start.coef, self.fleet.n_batches)
             self.gram = start.gram
+            self.metric = start.gram if start.gram_is_metric else None
             return
         self.stats = self.fleet.form(self.before, None)
         self.gram = self.stats.pooled_gram
@@ -212,8 +219,12 @@ class _Walk:
         """Weigh the rows by the current coefficients and pace."""
         assert self.pace is not None
         assert self.losses is not None
-        now = self.fleet.weightings(self._points(), self.pace, self._whitener(self.pace))
-        self.stats = self.fleet.form(now, self.before)
+        points = self._points()
+        now = self.fleet.weightings(points, self.pace, self._whitener(self.pace))
+        if self.metric is None:
+            self.stats = self.fleet.form(now, self.before)
+        else:
+            self.stats = self.fleet.pull(points[0], self.metric, now, self.before)
         _require_a_selection(self.stats, self.pace, self.losses)
         self.before = now
         self.gram = self.stats.pooled_gram
@@ -255,12 +266,15 @@ class _Walk:
         assert self.stats is not None
         assert self.pace is not None
         assert self.losses is not None
-        self.moved = np.inf
         if self.pace.width is None or not schedule.is_final(self.pace):
+            self.moved = np.inf
             return
         step = self.solution.z - last
         size = float(step @ self.stats.pooled_gram @ step)
-        self.moved = float(np.sqrt(max(size, 0.0) / (0.5 * self.pace.width * step.size)))
+        moved = float(np.sqrt(max(size, 0.0) / (0.5 * self.pace.width * step.size)))
+        if moved > STALLED * self.moved:
+            self.metric = None  # too far from the truth to converge quickly
+        self.moved = moved
         if self.settings.solver == "gram":
             self.solution = self.solution.moved_to(
                 last + schedule.stretch(self.pace, self.losses) * step

@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from easyfirst.calibration import CleanMixture, log_likelihood, shortfall
 from easyfirst.consensus.elemental import MOST_COEFFICIENTS, MOST_ROWS, elemental_starts
 from easyfirst.consensus.fleet import Fleet
-from easyfirst.consensus.gram import solve_normal
+from easyfirst.consensus.gram import is_well_conditioned, solve_normal
 from easyfirst.consensus.leverage import far_rules
 from easyfirst.consensus.rounds import OnRound, RoundSettings, RoundsResult, Start, run
 from easyfirst.consensus.statistics import Objective
@@ -33,14 +33,15 @@ CANONICAL_ROWS = 2000  # small samples are put into an order that does not depen
 SCREENED_FEATURES = 2000  # beyond, distances in X cost more than the fit
 MATTERS = 3.0  # squared move of the fit without the far rows, in units of what chance explains
 LEAST_STRATUM = 30  # rows of a stratum that has a clean share of its own
+WORTH_A_METRIC = 3  # rows per sampled row from which products with X are cheaper than X'X
 CLEARLY_BETTER = 0.01  # in log of clean share over scale
 
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Rows on the driver, and the fleet that fits them."""
+    """Rows on the driver, and the fleet of one batch that fits them."""
 
-    batches: Sequence[Batch]
+    rows: Batch
     fleet: Fleet
     objective: Objective
     settings: RoundSettings
@@ -50,23 +51,20 @@ class Sample:
         cls, fleet: Fleet, objective: Objective, settings: RoundSettings, size: int, seed: int
     ) -> Sample:
         """Draw about `size` rows across all batches."""
-        batches = [batch for batch in fleet.sample(size, seed) if batch.n_samples]
-        few = sum(batch.n_samples for batch in batches) <= CANONICAL_ROWS
-        if few and batches[0].n_features <= SCREENED_FEATURES:
-            batches = [_canonical(batches)]
-        return cls._on(batches, fleet, objective, settings)
+        rows = _joined(fleet.sample(size, seed))
+        if rows.n_samples <= CANONICAL_ROWS and rows.n_features <= SCREENED_FEATURES:
+            rows = _canonical(rows)
+        return cls._on(rows, fleet, objective, settings)
 
     @classmethod
     def _on(
         cls,
-        batches: Sequence[Batch],
+        rows: Batch,
         fleet: Fleet,
         objective: Objective,
         settings: RoundSettings,
     ) -> Sample:
-        workers = ResidentWorkers([Resident(batch) for batch in batches])
-        n_rows = tuple(batch.n_samples for batch in batches)
-        here = Fleet(workers, fleet.problem, n_rows)
+        here = Fleet(ResidentWorkers([Resident(rows)]), fleet.problem, (rows.n_samples,))
         # The start is found by exact solves, whatever solver the fit itself uses.
         settings = replace(
             settings,
@@ -74,14 +72,14 @@ class Sample:
             weights_from="consensus",
             update_weights="round",
             rows="sample",
-            studentize=studentizes(sum(n_rows), _n_coef(batches[0], fleet)),
+            studentize=studentizes(rows.n_samples, _n_coef(rows, fleet)),
         )
-        return cls(batches, here, objective, settings)
+        return cls(rows, here, objective, settings)
 
     @property
     def n_samples(self) -> int:
         """Number of rows."""
-        return sum(batch.n_samples for batch in self.batches)
+        return self.rows.n_samples
 
     def fit(self, on_round: OnRound, start: Start | None = None) -> RoundsResult:
         """Run the rounds on these rows."""
@@ -89,13 +87,14 @@ class Sample:
 
     def only(self, kept: Vector) -> Sample:
         """Return the sample with only the rows where `kept` is nonzero."""
-        parts, first = [], 0
-        for batch in self.batches:
-            rows = np.flatnonzero(kept[first : first + batch.n_samples])
-            weight = None if batch.sample_weight is None else batch.sample_weight[rows]
-            parts.append(Batch(batch.X[rows], batch.y[rows], weight))
-            first += batch.n_samples
-        return self._on(parts, self.fleet, self.objective, self.settings)
+        chosen = np.flatnonzero(kept)
+        weight = self.rows.sample_weight
+        part = Batch(
+            X=self.rows.X[chosen],
+            y=self.rows.y[chosen],
+            sample_weight=None if weight is None else weight[chosen],
+        )
+        return self._on(part, self.fleet, self.objective, self.settings)
 
     def with_far_rule(self, rule: FarRule) -> Sample:
         """Return the same rows with far ones in strata of their own."""
@@ -104,21 +103,15 @@ class Sample:
 
     def weights(self, fit: RoundsResult) -> Vector:
         """Return the weight of every row in a fit."""
-        return np.concatenate(self.fleet.weights(fit.weightings))
+        return self.fleet.weights(fit.weightings)[0]
 
     def weighted_fit(self, row_weights: Vector) -> tuple[Vector, Matrix]:
         """Return least-squares coefficients and the Gram matrix for given row weights."""
-        frame = self.fleet.problem.frame
-        first, grams, sides = 0, [], []
-        for batch in self.batches:
-            part = row_weights[first : first + batch.n_samples]
-            s = part if batch.sample_weight is None else part * batch.sample_weight
-            inner, rhs = passes.gram(batch, frame, s)
-            grams.append(inner)
-            sides.append(rhs)
-            first += batch.n_samples
-        gram = np.sum(grams, axis=0)
-        return solve_normal(gram, np.sum(sides, axis=0))[0], gram
+        s = self.rows.sample_weight
+        gram, rhs = passes.gram(
+            self.rows, self.fleet.problem.frame, row_weights if s is None else row_weights * s
+        )
+        return solve_normal(gram, rhs)[0], gram
 
     def design(self) -> tuple[Matrix, Vector]:
         """Return the dense design, intercept column included, and y."""
@@ -127,11 +120,11 @@ class Sample:
         if frame.shift is not None:
             X = X - frame.shift
         ones = [np.ones((len(X), 1))] if frame.fit_intercept else []
-        return np.hstack([X, *ones]), np.concatenate([batch.y for batch in self.batches])
+        return np.hstack([X, *ones]), self.rows.y
 
     def dense(self) -> Matrix:
-        """Return X of all rows as one dense array."""
-        return np.concatenate([_dense(batch.X) for batch in self.batches])
+        """Return X as a dense array."""
+        return _dense(self.rows.X)
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,8 +140,16 @@ class Found:
         return self.sample.fleet.problem.far_rule
 
     def start(self, n_rows: int) -> Start:
-        """Return where the fit of all rows begins."""
-        return continued(self.fit, n_rows / self.sample.n_samples)
+        """Return where the fit of all rows begins.
+
+        Where the sample is much smaller than the data, its Gram matrix serves as the metric of
+        the first rounds on all rows.
+        """
+        start = continued(self.fit, n_rows / self.sample.n_samples)
+        saves = n_rows >= WORTH_A_METRIC * self.sample.n_samples
+        if start.gram is None or not (saves and is_well_conditioned(start.gram)):
+            return start
+        return replace(start, gram_is_metric=True)
 
 
 def find_start(
@@ -207,7 +208,7 @@ def _best_fit(sample: Sample, seed: int, on_round: OnRound) -> Found:
     fits = [sample.fit(on_round)]
     rng = np.random.default_rng(seed)
     n_coef = len(fits[0].solution.z)
-    if sample.batches[0].n_features > SCREENED_FEATURES or sample.n_samples < n_coef + 2:
+    if sample.rows.n_features > SCREENED_FEATURES or sample.n_samples < n_coef + 2:
         return Found(fits[0], sample)
     rules = far_rules(sample.dense(), rng)
     for start in _other_starts(sample, fits, rules, rng, on_round):
@@ -312,15 +313,23 @@ def _likelihood(fit: RoundsResult) -> float:
     return log_likelihood(fit.losses, mixture_of(fit))
 
 
-def _canonical(batches: Sequence[Batch]) -> Batch:
-    """Return all rows as one batch in an order of their own, whole weights as repeated rows.
+def _joined(batches: Sequence[Batch]) -> Batch:
+    """Return the rows of all batches as one."""
+    xs = [batch.X for batch in batches]
+    weights = [batch.sample_weight for batch in batches if batch.sample_weight is not None]
+    return Batch(
+        X=sp.vstack(xs, format="csr") if sp.issparse(xs[0]) else np.concatenate(xs),
+        y=np.concatenate([batch.y for batch in batches]),
+        sample_weight=np.concatenate(weights) if weights else None,
+    )
+
+
+def _canonical(rows: Batch) -> Batch:
+    """Return the rows in an order of their own, whole weights as repeated rows.
 
     What is drawn at random then depends on what the rows say, not on how they were given.
     """
-    X = np.concatenate([_dense(batch.X) for batch in batches])
-    y = np.concatenate([batch.y for batch in batches])
-    weights = [batch.sample_weight for batch in batches if batch.sample_weight is not None]
-    weight = np.concatenate(weights) if weights else None
+    X, y, weight = _dense(rows.X), rows.y, rows.sample_weight
     if weight is not None and np.all(weight == np.rint(weight)) and weight.sum() <= 10 * len(y):
         times = weight.astype(np.intp)
         X, y, weight = np.repeat(X, times, axis=0), np.repeat(y, times), None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -15,15 +14,19 @@ from easyfirst.penalties import Penalty
 
 @dataclass(frozen=True, eq=False)
 class StackedStatistics:
-    """The weighted statistics of m batches: gram is (m, q, q), rhs (m, q), the rest (m,).
+    """The weighted statistics of m batches, and their sums in batch order.
 
-    For the squared loss they say everything about the weighted rows: the loss of batch i at
-    coefficients c is c'G_i c - 2 b_i'c + square_i.
+    For the squared loss they say everything about the weighted rows: the loss at coefficients c
+    is c'G c - 2 b'c + square, for all rows (`pooled_...`) as for each batch (`gram`, `rhs`).
+    Where the statistics were gathered `around` a point with a given metric, that metric stands
+    for the Gram matrix, and those of single batches are not known.
     """
 
-    gram: Vector
+    pooled_gram: Matrix
+    pooled_rhs: Vector
+    pooled_square: float
+    gram: Vector  # (m, q, q), or of length 0
     rhs: Matrix
-    square: Vector
     pacing: Vector
     weight: Vector
     selected: Vector
@@ -33,27 +36,47 @@ class StackedStatistics:
     @classmethod
     def stack(cls, replies: Sequence[Statistics]) -> StackedStatistics:
         """Stack replies in batch order."""
+        gram = np.array([reply.gram for reply in replies])
+        rhs = np.array([reply.rhs for reply in replies])
         return cls(
-            **{
-                name: np.array([getattr(reply, name) for reply in replies])
-                for name in cls.__dataclass_fields__
-            }
+            pooled_gram=gram.sum(axis=0),
+            pooled_rhs=rhs.sum(axis=0),
+            pooled_square=float(np.sum([reply.square for reply in replies])),
+            gram=gram,
+            rhs=rhs,
+            **_tallies(replies),
+        )
+
+    @classmethod
+    def around(
+        cls, point: Vector, metric: Matrix, replies: Sequence[Statistics]
+    ) -> StackedStatistics:
+        """Stack replies that hold D'R(y - D point) for `rhs` and the loss there for `square`.
+
+        The quadratic with curvature `metric` that has this value and gradient at the point
+        replaces the exact one; minimising it is a step of gradient descent in that metric.
+        """
+        gradient = np.sum([reply.rhs for reply in replies], axis=0)
+        loss = float(np.sum([reply.square for reply in replies]))
+        moved = metric @ point
+        return cls(
+            pooled_gram=metric,
+            pooled_rhs=moved + gradient,
+            pooled_square=loss + float(point @ moved + 2.0 * gradient @ point),
+            gram=np.zeros((0, *metric.shape)),
+            rhs=np.zeros((0, point.size)),
+            **_tallies(replies),
         )
 
     @property
     def n_batches(self) -> int:
         """Number of batches."""
-        return len(self.square)
+        return len(self.total)
 
-    @cached_property
-    def pooled_gram(self) -> Matrix:
-        """The Gram matrix of all rows, added up in batch order."""
-        return np.asarray(self.gram.sum(axis=0))
-
-    @cached_property
-    def pooled_rhs(self) -> Vector:
-        """The right-hand side of all rows, added up in batch order."""
-        return np.asarray(self.rhs.sum(axis=0))
+    @property
+    def n_coef(self) -> int:
+        """Number of coefficients, the intercept included."""
+        return len(self.pooled_rhs)
 
     @property
     def changed_share(self) -> float:
@@ -67,10 +90,20 @@ class StackedStatistics:
             self.selected, self.total, out=np.zeros_like(self.total), where=self.total > 0
         )
 
+    def loss(self, coef: Vector) -> float:
+        """Return the weighted loss of all rows at the same coefficients."""
+        fitted = self.pooled_gram @ coef
+        return float(coef @ (fitted - 2.0 * self.pooled_rhs)) + self.pooled_square
+
     def losses(self, coefs: Matrix) -> float:
         """Return the weighted loss of all batches, batch i at coefs[i]."""
         fitted = np.matmul(self.gram, coefs[:, :, None])[:, :, 0]
-        return float(np.sum(coefs * (fitted - 2.0 * self.rhs)) + self.square.sum())
+        return float(np.sum(coefs * (fitted - 2.0 * self.rhs))) + self.pooled_square
+
+
+def _tallies(replies: Sequence[Statistics]) -> dict[str, Vector]:
+    names = ("pacing", "weight", "selected", "changed", "total")
+    return {name: np.array([getattr(reply, name) for reply in replies]) for name in names}
 
 
 @dataclass(frozen=True)
@@ -104,10 +137,8 @@ class Objective:
 
     def value(self, stats: StackedStatistics, coef: Vector) -> float:
         """Return losses + self-paced term + penalty with every batch at the same coefficients."""
-        same = np.broadcast_to(coef, stats.rhs.shape)
-        return (
-            stats.losses(same) + float(stats.pacing.sum()) + self.penalty.value(self.slopes(coef))
-        )
+        penalty = self.penalty.value(self.slopes(coef))
+        return stats.loss(coef) + float(stats.pacing.sum()) + penalty
 
     def kkt_residual(self, stats: StackedStatistics, coef: Vector) -> float:
         """Return how far the coefficients are from optimal, free of every unit.
@@ -119,6 +150,6 @@ class Objective:
         slope_gradient = self.penalty.gradient(self.slopes(coef))
         gradient[: slope_gradient.size] += slope_gradient
         diagonal = np.diagonal(stats.pooled_gram)
-        norms = 2.0 * np.sqrt(np.maximum(diagonal, 0.0) * stats.square.sum())
+        norms = 2.0 * np.sqrt(np.maximum(diagonal, 0.0) * max(stats.pooled_square, 0.0))
         sizes = np.abs(gradient)
         return float(np.max(np.divide(sizes, norms, out=np.zeros_like(sizes), where=norms > 0)))

@@ -47,8 +47,8 @@ def make_corrupted_regression(
 
     The true coefficients are uniform on [0, 1], scaled to length one; X is standard normal.
     Clean rows are y = X @ coef + noise. Corrupted rows keep their X and get, instead of that
-    noise, a tenth of its variance plus u ~ U(-R, R), where R is five times the largest |y| that
-    the batch would have without corruption.
+    noise, a tenth of its variance plus u ~ U(-R, R), where R is five times the largest |y| among
+    the clean rows of the batch.
 
     Parameters
     ----------
@@ -109,13 +109,13 @@ def _draw_batch(
     X = rng.standard_normal((n, coef.size))
     signal = X @ coef
     y = signal + np.sqrt(variance) * rng.standard_normal(n)
-    reach = REACH * np.max(np.abs(y))
     n_corrupted = round(n * ratio)
     bad = rng.choice(n, size=n_corrupted, replace=False)
-    noise = np.sqrt(CORRUPTED_NOISE_SHARE * variance) * rng.standard_normal(n_corrupted)
-    y[bad] = signal[bad] + noise + rng.uniform(-reach, reach, size=n_corrupted)
     clean = np.ones(n, dtype=bool)
     clean[bad] = False
+    reach = REACH * np.max(np.abs(y[clean] if clean.any() else y))
+    noise = np.sqrt(CORRUPTED_NOISE_SHARE * variance) * rng.standard_normal(n_corrupted)
+    y[bad] = signal[bad] + noise + rng.uniform(-reach, reach, size=n_corrupted)
     return X, y, clean
 
 

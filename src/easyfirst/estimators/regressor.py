@@ -315,7 +315,7 @@ class SelfPacedRegressor(RegressorMixin, BaseEstimator):
             warnings.warn(status.message, ConvergenceWarning, stacklevel=3)
         for doubt in fitted.doubts:
             warnings.warn(doubt, NoSingleModelWarning, stacklevel=3)
-        size, rank = stats.rhs.shape[1], fitted.rounds.solution.rank
+        size, rank = stats.n_coef, fitted.rounds.solution.rank
         if rank < size:
             constant = self._constant_columns(stats)
             blame = f" ({constant})" if constant else ""

@@ -129,6 +129,17 @@ def _sparse_gram(batch: Batch, frame: Frame, row_weights: Vector) -> tuple[Matri
     return total, rhs
 
 
+def transposed_times(batch: Batch, frame: Frame, values: Vector) -> Vector:
+    """Return D'values, D the design: one pass over the columns."""
+    if sp.issparse(batch.X) or (batch.X.dtype == np.float64 and frame.shift is None):
+        slopes = np.asarray(batch.X.T @ values)
+    else:
+        slopes = np.zeros(batch.n_features)
+        for rows, block in _blocks(batch, frame):
+            slopes += block.T @ values[rows]
+    return np.append(slopes, values.sum()) if frame.fit_intercept else slopes
+
+
 def leverage(batch: Batch, frame: Frame, root: Matrix) -> Vector:
     """Return ||d root||**2 of each design row d: its leverage if root root' is the inverse Gram."""
     p = batch.n_features

@@ -7,7 +7,7 @@ without it. Weights are never sent: they follow from the coefficients and the pa
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -158,19 +158,47 @@ def form(
     resident: Resident, message: tuple[Weighting, Weighting | None], problem: Problem
 ) -> Statistics:
     """Weigh the rows and return the weighted statistics; `message` is (now, before)."""
-    now, before = message
     batch = resident.batch
-    s = _importance(batch)
-    old = None if before is None else weigh(resident, before, problem)
-    v = weigh(resident, now, problem)
-    row_weights = s * v
+    row_weights, tally = _weigh_and_count(resident, *message, problem)
     inner, rhs = resident.recall(
         "gram", _digest(row_weights), lambda: passes.gram(batch, problem.frame, row_weights)
     )
-    return Statistics(
-        gram=inner,
-        rhs=rhs,
-        square=float(row_weights @ np.square(batch.y)),
+    square = float(row_weights @ np.square(batch.y))
+    return replace(tally, gram=inner, rhs=rhs, square=square)
+
+
+def pull(
+    resident: Resident, message: tuple[Weighting, Weighting | None], problem: Problem
+) -> Statistics:
+    """Weigh the rows and return D'R r as `rhs` and the weighted loss as `square`, no Gram matrix.
+
+    r are the residuals at the coefficients by which the rows are judged now.
+    """
+    now = message[0]
+    assert now.coef is not None
+    row_weights, tally = _weigh_and_count(resident, *message, problem)
+    residual = _residual(resident, now.coef, problem)
+    weighted = row_weights * residual
+    return replace(
+        tally,
+        rhs=passes.transposed_times(resident.batch, problem.frame, weighted),
+        square=float(weighted @ residual),
+    )
+
+
+def _weigh_and_count(
+    resident: Resident, now: Weighting, before: Weighting | None, problem: Problem
+) -> tuple[Vector, Statistics]:
+    """Return the row weights s v, and what can be counted without the columns."""
+    s = _importance(resident.batch)
+    old = None if before is None else weigh(resident, before, problem)
+    v = weigh(resident, now, problem)
+    row_weights = s * v
+    nothing = np.zeros(0)
+    return row_weights, Statistics(
+        gram=np.zeros((0, 0)),
+        rhs=nothing,
+        square=0.0,
         pacing=0.0 if now.keeps_every_row else float(s @ _pacing(resident, v, now, problem)),
         weight=float(row_weights.sum()),
         selected=float(s @ (v >= 0.5)),
