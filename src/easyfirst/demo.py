@@ -93,7 +93,8 @@ def _verdict(model: SelfPacedRegressor, data: CorruptedRegression) -> str:
     low, high = model.corrupted_interval_
     return (
         f"\neasyfirst set {aside.sum():,} rows aside. "
-        f"{right:,} ({right / aside.sum():.1%}) of them really were corrupted:\nthat is {right / n_bad:.1%} of the {n_bad:,} corrupted rows; the "
+        f"{right:,} ({right / aside.sum():.1%}) of them really were corrupted:\n"
+        f"that is {right / n_bad:.1%} of the {n_bad:,} corrupted rows; the "
         f"others lie so near the truth that they do no harm.\n"
         f"Estimated share of corrupted rows: {model.corrupted_fraction_:.1%} "
         f"(95 % interval {low:.1%} to {high:.1%}); true share: {CORRUPTED:.1%}.\n"

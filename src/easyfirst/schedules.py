@@ -180,7 +180,7 @@ class Calibrated(PaceSchedule):
     """
 
     growth: float = 2.0
-    precision: float = 0.05
+    precision: float = 0.1
 
     def __post_init__(self) -> None:
         """Reject a growth that does not grow and a precision that is none."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 
@@ -36,6 +37,18 @@ def bin_edges(anchor: float) -> Vector:
     return np.concatenate(([0.0], anchor * np.exp2(octaves), [np.inf]))
 
 
+class Rule(Protocol):
+    """What turns losses into weights, as far as a summary needs to know it."""
+
+    def weights(self, losses: Vector, pace: float) -> Vector:
+        """Return the weight of each loss."""
+        ...
+
+    def value(self, weights: Vector, pace: float) -> Vector:
+        """Return the self-paced term of each weight."""
+        ...
+
+
 @dataclass(frozen=True, eq=False)
 class LossSummary:
     """The residuals of every batch at the current coefficients, as histograms.
@@ -60,6 +73,13 @@ class LossSummary:
     def total(self) -> float:
         """The sum of all sample weights."""
         return float(self.merged.sum())
+
+    def self_paced_value(self, rule: Rule, pace: float) -> float:
+        """Return the sum of f(v; pace) over all rows, each bin at its middle."""
+        edges = bin_edges(self.anchor)
+        middles = np.append(edges[:-2] * edges[1:-1], edges[-2] ** 2)
+        values = rule.value(rule.weights(middles, pace), pace)
+        return float(self.merged.sum(axis=0) @ values)
 
     def entropy(self) -> float:
         """Return minus the mean log density of the residuals, read off the histogram."""

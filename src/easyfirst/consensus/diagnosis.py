@@ -10,7 +10,7 @@ import scipy.linalg as la
 from easyfirst.calibration import ROUNDING, information
 from easyfirst.consensus.rounds import OnRound, RoundsResult, Start
 from easyfirst.consensus.starts import Found, Sample, continued, is_hollow, mixture_of
-from easyfirst.contracts import Matrix, Vector
+from easyfirst.contracts import Vector
 from easyfirst.schedules import CalibratedPace
 
 LEAST_ROWS = 4.0  # clean rows' worth of information per coefficient below which none is believed
@@ -18,6 +18,7 @@ LEAST_ROWS = 4.0  # clean rows' worth of information per coefficient below which
 # equal models, 0.6 for noise whose standard deviation goes with exp(x / 2).
 BETWEEN, SUSPICIOUS = 1.2, 1.0
 RIVAL = 0.8  # a second model with this share of the first one's clean rows leaves the choice open
+ROWS_FOR_RIVALS = 4000  # likewise, to look for a rival
 ROWS_FOR_SPREAD = 2000  # and fifty per coefficient: enough for the largest eigenvalue
 
 
@@ -38,14 +39,13 @@ def look_for_rivals(found: Found, on_round: OnRound) -> tuple[Found, Rivalry]:
     if not isinstance(found.fit.pace, CalibratedPace) or found.fit.losses is None:
         return found, Rivalry()
     sample = found.sample
-    design, y = sample.design()
-    spread, chance, direction = _spread_along_design(sample, found.fit, design, y)
+    spread, chance, direction = _spread_along_design(sample, found.fit)
     if spread > max(SUSPICIOUS, 2.0 * chance):
         aside = found.fit.solution.z + mixture_of(found.fit).scale * direction
         other = sample.fit(on_round, Start(aside))
         if isinstance(other.pace, CalibratedPace) and _is_tighter(other, found.fit):
             found = Found(other, sample)
-            spread, chance, _ = _spread_along_design(sample, other, design, y)
+            spread, chance, _ = _spread_along_design(sample, other)
     between = spread if spread > max(BETWEEN, 2.0 * chance) else 0.0
     return found, Rivalry(between, _rival_support(sample, found.fit, on_round))
 
@@ -87,16 +87,14 @@ def doubts_about(result: RoundsResult, rivalry: Rivalry) -> tuple[str, ...]:
     return tuple(doubts)
 
 
-def _spread_along_design(
-    sample: Sample, fit: RoundsResult, design: Matrix, y: Vector
-) -> tuple[float, float, Vector]:
+def _spread_along_design(sample: Sample, fit: RoundsResult) -> tuple[float, float, Vector]:
     """Return how much r**2 follows one direction of the design, by chance, and which direction."""
     v = sample.weights(fit)
-    q = design.shape[1]
+    q = sample.fleet.n_coef
     rows = np.flatnonzero(v > 0.01)
     rows = rows[:: max(1, len(rows) // (50 * q + ROWS_FOR_SPREAD))]
-    design, v = design[rows], v[rows]
-    residual = y[rows] - design @ fit.solution.z
+    (design, y), v = sample.design(rows), v[rows]
+    residual = y - design @ fit.solution.z
     total = v.sum()
     squares = np.minimum(np.square(residual / mixture_of(fit).scale), 9.0)
     norms = np.sqrt(np.maximum(v @ np.square(design) / total, 1e-300))
@@ -111,7 +109,14 @@ def _spread_along_design(
 def _rival_support(sample: Sample, fit: RoundsResult, on_round: OnRound) -> float:
     """Return how many clean rows a model of the remaining rows has, relative to this one's."""
     mixture = mixture_of(fit)
-    q = fit.solution.z.size
+    q = sample.fleet.n_coef
+    thin = max(1, sample.n_samples // (50 * q + ROWS_FOR_RIVALS))
+    if thin > 1:  # a rival of near-equal support shows on fewer rows
+        sample = sample.only((np.arange(sample.n_samples) % thin == 0).astype(np.float64))
+        fit = sample.fit(on_round, continued(fit, 1.0 / thin))
+        if not isinstance(fit.pace, CalibratedPace):
+            return 0.0
+        mixture = mixture_of(fit)
     v = sample.weights(fit)
     rest = (v < 0.5).astype(np.float64)
     # Rows near both models are not among the rest, so half of ours may already be a rival.

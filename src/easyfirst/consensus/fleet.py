@@ -27,6 +27,12 @@ class Fleet:
     workers: Workers
     problem: Problem
     n_rows: tuple[int, ...]  # rows of positive sample weight in each batch
+    n_features: int
+
+    @property
+    def n_coef(self) -> int:
+        """Number of coefficients, the intercept included."""
+        return self.n_features + int(self.problem.frame.fit_intercept)
 
     @property
     def n_batches(self) -> int:
@@ -42,7 +48,9 @@ class Fleet:
         frame = problem.frame
         if frame.fit_intercept and problem.frame.shift is None:
             frame = replace(frame, shift=_shift(facts))
-        return cls(workers, replace(problem, frame=frame, anchor=anchor), n_rows)
+        return cls(
+            workers, replace(problem, frame=frame, anchor=anchor), n_rows, facts[0].column_sum.size
+        )
 
     def every_row(self) -> Weightings:
         """Return the weightings that keep every row of every batch."""

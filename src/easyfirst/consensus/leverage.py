@@ -26,7 +26,7 @@ TIED = 0.25  # a column with a value this common is discrete: it is not scored b
 LEAST_SPREAD = 1e-12
 
 
-def far_rules(X: Matrix, rng: np.random.Generator) -> tuple[FarRule, FarRule]:
+def far_rules(X: Matrix) -> tuple[FarRule, FarRule]:
     """Return two rules that score rows; each leaves at least half of these rows inside.
 
     Robust distances along the leading directions of the spatial-sign covariance, in which no row
@@ -35,20 +35,17 @@ def far_rules(X: Matrix, rng: np.random.Generator) -> tuple[FarRule, FarRule]:
     leaves more rows in.
     """
     n, p = X.shape
-    few = int(np.clip(10 * p, 2000, 5000))
-    rows = np.arange(n) if n <= few else np.sort(rng.choice(n, few, replace=False))
-    sample = X[rows]
-    center, scale, body = _column_scales(sample)
+    center, scale, body = _column_scales(X)
     inverse = np.where(scale > 0, 1.0 / np.where(scale > 0, scale, 1.0), 0.0)
     n_directions = min(DIRECTIONS, p)
-    n_passes = 2 if len(rows) >= 5 * p else 1
+    n_passes = 2 if n >= 5 * p else 1
     limit = MARGIN * float(np.sqrt(2.0 * np.log(n * (p + n_directions * n_passes))))
     nothing = np.zeros((p, 0))
     columns = np.flatnonzero(body)
     single = FarRule(nothing, np.zeros(0), columns, center[body], inverse[body] / limit)
     by_column = single.score(X)
 
-    scaled = (sample - center) * inverse
+    scaled = (X - center) * inverse
     score = np.zeros(n)
     directions, offsets = [nothing], [np.zeros(0)]
     first: FarRule | None = None
@@ -66,7 +63,7 @@ def far_rules(X: Matrix, rng: np.random.Generator) -> tuple[FarRule, FarRule]:
                 columns=np.zeros(0, dtype=np.intp),
             )
         if remaining:
-            nearness = np.maximum(score, by_column)[rows]
+            nearness = np.maximum(score, by_column)
             inside = scaled[nearness <= max(1.0, float(np.median(nearness)))]
             values, vectors = np.linalg.eigh(np.atleast_2d(np.cov(inside, rowvar=False)))
             white = vectors / np.sqrt(np.maximum(values, 1e-8 * values[-1]))

@@ -18,7 +18,7 @@ from easyfirst.consensus.history import History
 from easyfirst.consensus.inference import standard_errors
 from easyfirst.consensus.polish import polish
 from easyfirst.consensus.rounds import OnRound, RoundSettings, RoundsResult, Start, run
-from easyfirst.consensus.starts import Found, find_start, mixture_of, studentizes
+from easyfirst.consensus.starts import Found, find_start, mixture_of, studentizes, thorough
 from easyfirst.consensus.statistics import Objective
 from easyfirst.consensus.status import Status
 from easyfirst.contracts import Vector
@@ -88,6 +88,8 @@ def fit_model(
         found, rivalry = look_for_rivals(found, on_round)
         fleet = replace(fleet, problem=replace(fleet.problem, far_rule=found.far_rule))
         n_rows, n_coef = sum(fleet.n_rows), found.fit.solution.z.size
+        if found.sample.n_samples >= n_rows:
+            settings = thorough(settings)
         settings = replace(settings, studentize=studentizes(n_rows, n_coef))
         start = found.start(n_rows)
     result = run(fleet, objective, settings, on_round, start)

@@ -224,7 +224,10 @@ class _Walk:
         if self.metric is None:
             self.stats = self.fleet.form(now, self.before)
         else:
-            self.stats = self.fleet.pull(points[0], self.metric, now, self.before)
+            pulled = self.fleet.pull(points[0], self.metric, now, self.before)
+            rule = self.fleet.problem.regularizer.with_width(self.pace.width)
+            # The self-paced term is only recorded, so the histogram's word for it is enough.
+            self.stats = pulled.with_pacing(self.losses.self_paced_value(rule, self.pace.value))
         _require_a_selection(self.stats, self.pace, self.losses)
         self.before = now
         self.gram = self.stats.pooled_gram

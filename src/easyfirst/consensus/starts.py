@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from easyfirst.calibration import CleanMixture, log_likelihood, shortfall
 from easyfirst.consensus.elemental import MOST_COEFFICIENTS, MOST_ROWS, elemental_starts
@@ -24,11 +25,12 @@ from easyfirst.consensus.statistics import Objective
 from easyfirst.contracts import Batch, Matrix, Resident, ResidentWorkers, Vector
 from easyfirst.local import passes
 from easyfirst.local.strata import FarRule
-from easyfirst.schedules import CalibratedPace
+from easyfirst.schedules import Calibrated, CalibratedPace
 
 SMALLEST_SAMPLE, LARGEST_SAMPLE, ROWS_PER_COEFFICIENT = 20_000, 50_000, 125
 GROWTH, MOST_GROWTH = 3, 9  # a sample whose fit is hollow is drawn again, larger
 HOLLOW = 0.025  # shortfall of rows in the middle that a good fit does not reach
+ROWS_FOR_RULES = (2000, 5000)  # least and most rows by which distances in X are judged
 CANONICAL_ROWS = 2000  # small samples are put into an order that does not depend on the input's
 SCREENED_FEATURES = 2000  # beyond, distances in X cost more than the fit
 MATTERS = 3.0  # squared move of the fit without the far rows, in units of what chance explains
@@ -64,7 +66,8 @@ class Sample:
         objective: Objective,
         settings: RoundSettings,
     ) -> Sample:
-        here = Fleet(ResidentWorkers([Resident(rows)]), fleet.problem, (rows.n_samples,))
+        workers = ResidentWorkers([Resident(rows)])
+        here = replace(fleet, workers=workers, n_rows=(rows.n_samples,))
         # The start is found by exact solves, whatever solver the fit itself uses.
         settings = replace(
             settings,
@@ -72,7 +75,7 @@ class Sample:
             weights_from="consensus",
             update_weights="round",
             rows="sample",
-            studentize=studentizes(rows.n_samples, _n_coef(rows, fleet)),
+            studentize=studentizes(rows.n_samples, fleet.n_coef),
         )
         return cls(rows, here, objective, settings)
 
@@ -113,14 +116,14 @@ class Sample:
         )
         return solve_normal(gram, rhs)[0], gram
 
-    def design(self) -> tuple[Matrix, Vector]:
-        """Return the dense design, intercept column included, and y."""
+    def design(self, rows: slice | NDArray[np.intp] = slice(None)) -> tuple[Matrix, Vector]:
+        """Return the dense design of some rows, intercept column included, and their y."""
         frame = self.fleet.problem.frame
-        X = self.dense()
+        X = _dense(self.rows.X[rows])
         if frame.shift is not None:
             X = X - frame.shift
         ones = [np.ones((len(X), 1))] if frame.fit_intercept else []
-        return np.hstack([X, *ones]), self.rows.y
+        return np.hstack([X, *ones]), self.rows.y[rows]
 
     def dense(self) -> Matrix:
         """Return X as a dense array."""
@@ -157,10 +160,11 @@ def find_start(
 ) -> Found:
     """Fit a sample from several starts and return the best fit."""
     n_rows = sum(fleet.n_rows)
-    n_features = fleet.sample(1, seed)[0].n_features
-    q = n_features + fleet.problem.frame.fit_intercept
-    basic = int(np.clip(ROWS_PER_COEFFICIENT * q, SMALLEST_SAMPLE, LARGEST_SAMPLE))
+    wanted = ROWS_PER_COEFFICIENT * fleet.n_coef
+    basic = int(np.clip(wanted, SMALLEST_SAMPLE, LARGEST_SAMPLE))
     size = min(n_rows, basic)
+    if size == n_rows:
+        settings = thorough(settings)
     while True:
         sample = Sample.draw(fleet, objective, settings, size, seed)
         found = _best_fit(sample, seed, on_round)
@@ -182,6 +186,13 @@ def continued(fit: RoundsResult, times: float = 1.0) -> Start:
         pace=replace(fit.pace, thresholds=None),
         gram=times * fit.statistics.pooled_gram,
     )
+
+
+def thorough(settings: RoundSettings) -> RoundSettings:
+    """Return settings for few rows: more rounds cost nothing there."""
+    assert isinstance(settings.schedule, Calibrated)
+    schedule = replace(settings.schedule, precision=settings.schedule.precision / 10.0)
+    return replace(settings, schedule=schedule)
 
 
 def mixture_of(fit: RoundsResult) -> CleanMixture:
@@ -207,17 +218,28 @@ def studentizes(n_samples: int, n_coef: int) -> bool:
 def _best_fit(sample: Sample, seed: int, on_round: OnRound) -> Found:
     fits = [sample.fit(on_round)]
     rng = np.random.default_rng(seed)
-    n_coef = len(fits[0].solution.z)
-    if sample.rows.n_features > SCREENED_FEATURES or sample.n_samples < n_coef + 2:
+    few_rows = sample.n_samples < sample.fleet.n_coef + 2
+    if sample.rows.n_features > SCREENED_FEATURES or few_rows:
         return Found(fits[0], sample)
-    rules = far_rules(sample.dense(), rng)
+    rules = _rules_that_matter(sample, rng)
     for start in _other_starts(sample, fits, rules, rng, on_round):
         fit = sample.fit(on_round, start)
         if fit.status.code == "callback":
             break
         if isinstance(fit.pace, CalibratedPace):
             fits.append(fit)
-    return _keep_far_rows_apart(Found(_choose(fits), sample), rules[0], on_round)
+    found = Found(_choose(fits), sample)
+    return _keep_far_rows_apart(found, rules[0], on_round) if rules else found
+
+
+def _rules_that_matter(sample: Sample, rng: np.random.Generator) -> Sequence[FarRule]:
+    """Return rules for far rows, found on some of the rows; none if they call none of those far."""
+    n = sample.n_samples
+    few = int(np.clip(10 * sample.rows.n_features, *ROWS_FOR_RULES))
+    rows = np.arange(n) if n <= few else np.sort(rng.choice(n, few, replace=False))
+    X = _dense(sample.rows.X[rows])
+    rules = far_rules(X)
+    return rules if np.any(rules[0].score(X) > 1) else ()
 
 
 def _other_starts(
@@ -234,7 +256,7 @@ def _other_starts(
             screened = sample.only(kept).fit(on_round)
             if isinstance(screened.pace, CalibratedPace):
                 yield continued(screened)
-    n_coef = len(fits[0].solution.z)
+    n_coef = sample.fleet.n_coef
     if n_coef <= MOST_COEFFICIENTS:
         design, y = sample.design()
         if sample.n_samples <= MOST_ROWS:
@@ -339,7 +361,3 @@ def _canonical(rows: Batch) -> Batch:
 
 def _dense(X: Any) -> Matrix:
     return np.asarray(X.toarray() if sp.issparse(X) else X, dtype=np.float64)
-
-
-def _n_coef(batch: Batch, fleet: Fleet) -> int:
-    return batch.n_features + int(fleet.problem.frame.fit_intercept)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -67,6 +67,10 @@ class StackedStatistics:
             rhs=np.zeros((0, point.size)),
             **_tallies(replies),
         )
+
+    def with_pacing(self, value: float) -> StackedStatistics:
+        """Return the same statistics with another self-paced term, given for all rows at once."""
+        return replace(self, pacing=np.array([value]))
 
     @property
     def n_batches(self) -> int:

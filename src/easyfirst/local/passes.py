@@ -173,22 +173,22 @@ def triangle(batch: Batch, frame: Frame, row_weights: Vector) -> Matrix:
     return np.asarray(np.linalg.qr(design, mode="r"))
 
 
-def normal_residual(
-    batch: Batch, frame: Frame, row_weights: Vector, coef: Vector, extended: bool
+def extended_normal_residual(
+    batch: Batch, frame: Frame, row_weights: Vector, coef: Vector
 ) -> Vector:
-    """Return D'R(y - D coef), the quantity that iterative refinement drives to zero.
+    """Return D'R(y - D coef) in the widest float type of the platform.
 
-    `extended` computes it in the widest float type of the platform: on an ill-conditioned
-    design, rounding in double precision would be all that is left of it.
+    Iterative refinement drives it to zero; on an ill-conditioned design, rounding in double
+    precision would be all that is left of it.
     """
-    kind: Any = np.longdouble if extended else np.float64
+    wide = np.longdouble
     p = batch.n_features
-    total = np.zeros(p + frame.fit_intercept, dtype=kind)
-    slopes = coef[:p].astype(kind)
-    intercept = kind(coef[p]) if frame.fit_intercept else kind(0)
+    total = np.zeros(p + frame.fit_intercept, dtype=wide)
+    slopes = coef[:p].astype(wide)
+    intercept = wide(coef[p]) if frame.fit_intercept else wide(0)
     for rows in _row_slices(batch.n_samples, p):
         block = batch.X[rows]
-        block = (block.toarray() if sp.issparse(block) else block).astype(kind, copy=False)
+        block = (block.toarray() if sp.issparse(block) else block).astype(wide)
         if frame.shift is not None:
             block = block - frame.shift
         pull = row_weights[rows] * (batch.y[rows] - block @ slopes - intercept)

@@ -164,7 +164,8 @@ def form(
         "gram", _digest(row_weights), lambda: passes.gram(batch, problem.frame, row_weights)
     )
     square = float(row_weights @ np.square(batch.y))
-    return replace(tally, gram=inner, rhs=rhs, square=square)
+    pacing = _pacing(resident, message[0], problem)
+    return replace(tally, gram=inner, rhs=rhs, square=square, pacing=pacing)
 
 
 def pull(
@@ -189,7 +190,7 @@ def pull(
 def _weigh_and_count(
     resident: Resident, now: Weighting, before: Weighting | None, problem: Problem
 ) -> tuple[Vector, Statistics]:
-    """Return the row weights s v, and what can be counted without the columns."""
+    """Return the row weights s v, and what can be counted without columns and regularizer."""
     s = _importance(resident.batch)
     old = None if before is None else weigh(resident, before, problem)
     v = weigh(resident, now, problem)
@@ -199,7 +200,7 @@ def _weigh_and_count(
         gram=np.zeros((0, 0)),
         rhs=nothing,
         square=0.0,
-        pacing=0.0 if now.keeps_every_row else float(s @ _pacing(resident, v, now, problem)),
+        pacing=0.0,
         weight=float(row_weights.sum()),
         selected=float(s @ (v >= 0.5)),
         changed=float(s.sum() if old is None else s @ np.abs(v - old)),
@@ -264,7 +265,10 @@ def normal_residual(
     """Return the weighted normal-equation residual; `message` is (weighting, coef, extended)."""
     weighting, coef, extended = message
     row_weights = _importance(resident.batch) * weigh(resident, weighting, problem)
-    return passes.normal_residual(resident.batch, problem.frame, row_weights, coef, extended)
+    if not extended:
+        weighted = row_weights * _residual(resident, tuple(coef.tolist()), problem)
+        return passes.transposed_times(resident.batch, problem.frame, weighted)
+    return passes.extended_normal_residual(resident.batch, problem.frame, row_weights, coef)
 
 
 def _digest(values: Vector) -> bytes:
@@ -336,9 +340,15 @@ def _thresholds(
     return np.asarray(levels[_strata(resident, problem.far_rule), side])
 
 
-def _pacing(resident: Resident, v: Vector, weighting: Weighting, problem: Problem) -> Vector:
+def _pacing(resident: Resident, weighting: Weighting, problem: Problem) -> float:
+    """Return the sum of s f(v), the self-paced part of the objective."""
+    if weighting.keeps_every_row:
+        return 0.0
+    v = weigh(resident, weighting, problem)
     rule = problem.regularizer.with_width(weighting.width)
     if weighting.single is not None:
-        return rule.value(v, weighting.single)
-    residual = _judged_residual(resident, weighting, problem)
-    return rule.value(v, _thresholds(resident, residual, weighting, problem))
+        values = rule.value(v, weighting.single)
+    else:
+        residual = _judged_residual(resident, weighting, problem)
+        values = rule.value(v, _thresholds(resident, residual, weighting, problem))
+    return float(_importance(resident.batch) @ values)
