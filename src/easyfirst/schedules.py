@@ -69,6 +69,10 @@ class Geometric(PaceSchedule):
             raise ValueError(
                 f"start must be > 0 and at most the ceiling {self.ceiling!r}, got {self.start!r}"
             )
+        if not math.isfinite(self.ceiling):
+            raise ValueError(
+                f"ceiling must be finite, got {self.ceiling!r}; Constant() keeps every row"
+            )
         if not (self.factor > 1 and math.isfinite(self.factor)):
             raise ValueError(f"factor must be a finite number > 1, got {self.factor!r}")
 
@@ -144,8 +148,13 @@ class Quantile(PaceSchedule):
         return Pace(losses.loss_quantile(self.start))
 
     def next(self, pace: Pace, losses: LossSummary) -> Pace:
-        """Return the loss quantile of the next share, at the current losses."""
+        """Return the loss quantile of the next share; the last share's pace stays as it is.
+
+        Were it to follow the losses for ever, rows on the edge could come and go for ever.
+        """
         step = pace.step + 1
+        if self.is_final(pace):
+            return Pace(pace.value, step=step)
         return Pace(losses.loss_quantile(self.share(step)), step=step)
 
     def is_final(self, pace: Pace) -> bool:

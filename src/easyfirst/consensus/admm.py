@@ -21,6 +21,7 @@ from typing import Literal
 
 import numpy as np
 
+from easyfirst.consensus.gram import solve_normal
 from easyfirst.consensus.history import IterationRecord
 from easyfirst.consensus.solution import Solution
 from easyfirst.consensus.statistics import Objective, StackedStatistics
@@ -88,17 +89,27 @@ def solve(
             if factor != 1.0:
                 state = replace(state, rho=state.rho * factor)
                 prepared = prepare(stats, state.rho)
-    return to_solution(state, records, agreed)
+    return to_solution(stats, objective, state, records, agreed)
 
 
-def to_solution(state: State, records: list[IterationRecord], agreed: bool) -> Solution:
+def to_solution(
+    stats: StackedStatistics,
+    objective: Objective,
+    state: State,
+    records: list[IterationRecord],
+    agreed: bool,
+) -> Solution:
     """Return the state as the result of an inner solve."""
     last = records[-1]
+    diagonal = objective.penalty_diagonal(state.z.size)
+    penalised = stats.pooled_gram + np.diag(
+        np.zeros(state.z.size) if diagonal is None else diagonal
+    )
     return Solution(
         z=state.z,
         coefs=state.coefs,
         duals=state.duals,
-        rank=state.z.size,
+        rank=solve_normal(penalised, stats.pooled_rhs)[1],
         primal_residual=last.primal_residual,
         dual_residual=last.dual_residual,
         rho=last.rho,

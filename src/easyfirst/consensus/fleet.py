@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +17,9 @@ from easyfirst.summaries import LossSummary
 # Columns further from zero than this many of their standard deviations are shifted: products
 # with the intercept column would otherwise cancel away more than two digits.
 FAR_FROM_ZERO = 16.0
+
+# Of y, relative to its mean: residuals that are rounding errors then fall below the finest bin.
+LEAST_SPREAD = 2.0**-10
 
 Weightings = Sequence[Weighting]
 
@@ -46,7 +50,7 @@ class Fleet:
         anchor = _spread_of_y(facts, problem.frame.fit_intercept)
         n_rows = tuple(fact.n_weighted for fact in facts)
         frame = problem.frame
-        if frame.fit_intercept and problem.frame.shift is None:
+        if frame.fit_intercept:
             frame = replace(frame, shift=_shift(facts))
         return cls(
             workers, replace(problem, frame=frame, anchor=anchor), n_rows, facts[0].column_sum.size
@@ -108,8 +112,8 @@ class Fleet:
         """Return the triangular factor of every batch's weighted rows."""
         return self.workers.map(steps.triangle, now, self.problem)
 
-    def normal_residual(self, now: Weightings, coef: Vector, extended: bool) -> Vector:
-        """Return D'R(y - D coef) over all rows, on request in extended precision per batch."""
+    def normal_residual(self, now: Weightings, coef: Vector, extended: bool) -> Any:
+        """Return D'R(y - D coef) over all rows, on request in extended precision."""
         messages = [(weighting, coef, extended) for weighting in now]
         replies = self.workers.map(steps.normal_residual, messages, self.problem)
         return np.asarray(np.sum(replies, axis=0))
@@ -121,8 +125,9 @@ def _spread_of_y(facts: Sequence[Description], around_mean: bool) -> float:
     means = np.array([fact.y_mean for fact in facts])
     center = weight @ means / weight.sum() if around_mean else 0.0
     scatter = sum(fact.y_scatter for fact in facts) + weight @ np.square(means - center)
-    # A constant y has no spread; any positive anchor will do then.
-    return float(np.sqrt(scatter / weight.sum())) or 1.0
+    # The spread of a constant y is rounding: it takes its anchor from the size of y, if it has one.
+    spread = float(np.sqrt(scatter / weight.sum()))
+    return max(spread, LEAST_SPREAD * abs(float(center))) or 1.0
 
 
 def _shift(facts: Sequence[Description]) -> Vector | None:

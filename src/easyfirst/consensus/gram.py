@@ -15,7 +15,7 @@ from easyfirst.contracts import Matrix, Vector
 # every digit and directions without information are cut off instead.
 SINGULAR = 1e-14
 # Smallest over largest eigenvalue of the scaled matrix from which no digit needs a second thought.
-WELL_CONDITIONED = 1e-8
+WELL_CONDITIONED = 1e-6
 
 
 def solve(stats: StackedStatistics, objective: Objective) -> Solution:

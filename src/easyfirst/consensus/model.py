@@ -64,6 +64,7 @@ class FittedModel:
 
     fleet: Fleet
     coef: Vector
+    rank: int
     rounds: RoundsResult
     history: History
     status: Status
@@ -93,13 +94,15 @@ def fit_model(
         settings = replace(settings, studentize=studentizes(n_rows, n_coef))
         start = found.start(n_rows)
     result = run(fleet, objective, settings, on_round, start)
-    coef = result.solution.z
+    coef, rank = result.solution.z, result.solution.rank
     if exactly:
-        coef = polish(fleet, objective, result.statistics, result.weightings, coef)
+        polished = polish(fleet, objective, result.statistics, result.weightings, coef)
+        coef, rank = polished.coef, coef.size if polished.settled else rank
     calibration = _calibration(fleet, result)
     return FittedModel(
         fleet=fleet,
         coef=coef,
+        rank=rank,
         rounds=result,
         history=_joined(found, result),
         status=result.status,
@@ -130,7 +133,7 @@ def _joined(found: Found | None, result: RoundsResult) -> History:
     if found is None:
         return result.history
     first = found.fit.history
-    offset = len(first.rounds)
+    offset = first.rounds[-1].round if first.rounds else 0
     return History(
         first.rounds + tuple(replace(r, round=r.round + offset) for r in result.history.rounds),
         first.iterations

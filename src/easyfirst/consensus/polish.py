@@ -9,6 +9,7 @@ refined with residuals in extended precision.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg as la
@@ -19,7 +20,19 @@ from easyfirst.consensus.statistics import Objective, StackedStatistics
 from easyfirst.contracts import Matrix, Vector
 
 MAX_REFINEMENTS = 8
+MOST_COEFFICIENTS = 5000  # triangles of more would not fit beside the data
 EPS = float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True, eq=False)
+class Polished:
+    """The coefficients, and whether the rows were found to determine all of them.
+
+    Where they do not, the least-norm solution of the rounds is kept.
+    """
+
+    coef: Vector
+    settled: bool
 
 
 def polish(
@@ -28,21 +41,24 @@ def polish(
     stats: StackedStatistics,
     weightings: Weightings,
     z: Vector,
-) -> Vector:
+) -> Polished:
     """Return the exact coefficients for fixed weights and a quadratic penalty.
 
     `z` is where the rounds ended, and is returned where no better point is found.
     """
     diagonal = objective.penalty_diagonal(z.size)
     if diagonal is None:
-        return z
+        return Polished(z, settled=False)
     penalised = stats.pooled_gram + np.diag(diagonal)
 
     def gap(coef: Vector, extended: bool) -> Vector:
-        return fleet.normal_residual(weightings, coef, extended) - diagonal * coef
+        pull = fleet.normal_residual(weightings, coef, extended)
+        return np.asarray(pull - diagonal.astype(pull.dtype) * coef, dtype=np.float64)
 
     if is_well_conditioned(penalised):
-        return z + solve_normal(penalised, gap(z, False))[0]
+        return Polished(z + solve_normal(penalised, gap(z, False))[0], settled=True)
+    if z.size > MOST_COEFFICIENTS:
+        return Polished(z, settled=False)
     triangle = _merge(fleet.triangles(weightings), diagonal)
     return _solve_triangle(triangle, z, lambda coef: gap(coef, True))
 
@@ -54,18 +70,18 @@ def _merge(triangles: list[Matrix], diagonal: Vector) -> Matrix:
     return np.asarray(np.linalg.qr(np.vstack([*triangles, penalty]), mode="r"))
 
 
-def _solve_triangle(triangle: Matrix, z: Vector, gap: Callable[[Vector], Vector]) -> Vector:
+def _solve_triangle(triangle: Matrix, z: Vector, gap: Callable[[Vector], Vector]) -> Polished:
     """Solve the least-squares problem held by a triangle, then refine while that helps."""
     q = z.size
     if triangle.shape[0] < q:
-        return z
+        return Polished(z, settled=False)
     norms = np.linalg.norm(triangle[:q, :q], axis=0)
     if not np.all(norms > 0):
-        return z
+        return Polished(z, settled=False)
     factor = triangle[:q, :q] / norms
     singular = la.svdvals(factor, check_finite=False)
     if singular[-1] <= singular[0] * EPS * q:
-        return z  # the rows do not determine every coefficient: keep the least-norm solution
+        return Polished(z, settled=False)
     coef = la.solve_triangular(factor, triangle[:q, q], check_finite=False) / norms
     last = np.inf
     for _ in range(MAX_REFINEMENTS):
@@ -78,4 +94,4 @@ def _solve_triangle(triangle: Matrix, z: Vector, gap: Callable[[Vector], Vector]
         last = size
         if size <= EPS * float(np.linalg.norm(coef * norms)):
             break
-    return np.asarray(coef)
+    return Polished(coef, settled=True)

@@ -29,6 +29,8 @@ WHILE_GROWING = 30
 # A step that shrinks by less than this from one round to the next shows a metric that does not fit.
 STALLED = 0.5
 
+CAREFUL = 0.5  # length of a step where rows are few
+
 # Called after each round; returning True ends the fit.
 OnRound = Callable[[RoundRecord], bool]
 
@@ -127,6 +129,7 @@ class _Walk:
     metric: Matrix | None = None  # a stand-in for it, as long as it serves
     pace: Pace | None = None
     losses: LossSummary | None = None
+    number: int = 0
     moved: float = np.inf  # the last step of the coefficients, in standard errors
     rounds: list[RoundRecord] = field(default_factory=list)
     iterations: list[IterationRecord] = field(default_factory=list)
@@ -137,6 +140,7 @@ class _Walk:
         self.before = self.fleet.every_row()
         if start is not None:
             self.solution = Solution.at(start.coef, self.fleet.n_batches)
+            self.number = 1  # round 0 is a fit of all rows, which the start replaces
             self.gram = start.gram
             self.metric = start.gram if start.gram_is_metric else None
             return
@@ -195,7 +199,7 @@ class _Walk:
         assert self.stats is not None
         now = time.perf_counter()
         record = RoundRecord(
-            round=len(self.rounds),
+            round=self.number,
             rows=self.settings.rows,
             pace=(self.pace or EVERY_ROW).value,
             selected=float(self.stats.selected.sum()),
@@ -211,6 +215,7 @@ class _Walk:
             batch_selected_share=tuple(self.stats.batch_selected_share.tolist()),
         )
         self._clock = now
+        self.number += 1
         self.rounds.append(record)
         self.iterations.extend(self.solution.iterations)
         return record
@@ -261,7 +266,7 @@ class _Walk:
     ) -> Solution:
         if settings.solver == "gram":
             return gram.solve(stats, self.objective)
-        return admm.solve(stats, self.objective, settings.admm, start, len(self.rounds))
+        return admm.solve(stats, self.objective, settings.admm, start, self.number)
 
     def _stretch(self, last: Vector) -> None:
         """Measure the step in standard errors, and lengthen it as the schedule advises."""
@@ -279,9 +284,11 @@ class _Walk:
             self.metric = None  # too far from the truth to converge quickly
         self.moved = moved
         if self.settings.solver == "gram":
-            self.solution = self.solution.moved_to(
-                last + schedule.stretch(self.pace, self.losses) * step
-            )
+            # Residuals freed of their own pull answer a step more than in proportion: full steps
+            # may go back and forth for ever.
+            advice = schedule.stretch(self.pace, self.losses)
+            length = CAREFUL if self.settings.studentize else advice
+            self.solution = self.solution.moved_to(last + length * step)
 
     def _points(self) -> Matrix:
         """Return the coefficients by which each batch judges its rows."""
@@ -310,7 +317,7 @@ def _require_a_selection(stats: StackedStatistics, pace: Pace, losses: LossSumma
 
 def _status(walk: _Walk, ended: bool, done: bool) -> Status:
     settings = walk.settings
-    rounds = len(walk.rounds)
+    rounds = sum(record.round > 0 for record in walk.rounds)
     if ended:
         return status.stopped_by_callback(rounds)
     if not done:

@@ -31,6 +31,7 @@ SMALLEST_SAMPLE, LARGEST_SAMPLE, ROWS_PER_COEFFICIENT = 20_000, 50_000, 125
 GROWTH, MOST_GROWTH = 3, 9  # a sample whose fit is hollow is drawn again, larger
 HOLLOW = 0.025  # shortfall of rows in the middle that a good fit does not reach
 ROWS_FOR_RULES = (2000, 5000)  # least and most rows by which distances in X are judged
+MOST_ROUNDS = 60  # of a fit that only has to be compared with others
 CANONICAL_ROWS = 2000  # small samples are put into an order that does not depend on the input's
 SCREENED_FEATURES = 2000  # beyond, distances in X cost more than the fit
 MATTERS = 3.0  # squared move of the fit without the far rows, in units of what chance explains
@@ -75,6 +76,7 @@ class Sample:
             weights_from="consensus",
             update_weights="round",
             rows="sample",
+            max_rounds=min(settings.max_rounds, MOST_ROUNDS),
             studentize=studentizes(rows.n_samples, fleet.n_coef),
         )
         return cls(rows, here, objective, settings)

@@ -87,6 +87,8 @@ def make_corrupted_regression(
     }.items():
         if value < 1:
             raise ValueError(f"{name} must be >= 1, got {value!r}")
+    if not noise_variance >= 0:
+        raise ValueError(f"noise_variance must be >= 0, got {noise_variance!r}")
     if not 0 <= corruption_ratio <= 1:
         raise ValueError(f"corruption_ratio must lie in [0, 1], got {corruption_ratio!r}")
     rng = check_random_state(random_state)

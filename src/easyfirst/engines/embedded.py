@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from numbers import Integral
 
 import joblib
 
@@ -35,7 +36,7 @@ class Threads:
 
     def __post_init__(self) -> None:
         """Reject thread counts that mean nothing."""
-        if self.n_jobs is not None and (self.n_jobs == 0 or int(self.n_jobs) != self.n_jobs):
+        if self.n_jobs is not None and not (isinstance(self.n_jobs, Integral) and self.n_jobs):
             raise ValueError(
                 f"n_jobs must be a whole number other than 0, or None for every core, "
                 f"got {self.n_jobs!r}"

@@ -33,6 +33,9 @@ def checked(model: SelfPacedRegressor) -> RoundSettings:
     _require_choice("weights_from", model.weights_from, "consensus", "batch")
     _require_choice("update_weights", model.update_weights, "round", "iteration")
     _require_choice("polish", model.polish, "auto", True, False)
+    _require_choice("fit_intercept", model.fit_intercept, True, False)
+    if model.callbacks is not None and not isinstance(model.callbacks, list | tuple):
+        raise TypeError(f"callbacks must be None or a list of callbacks, got {model.callbacks!r}")
     _require_whole("max_rounds", model.max_rounds)
     _require_whole("max_iter", model.max_iter)
     if model.n_batches is not None:

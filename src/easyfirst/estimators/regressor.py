@@ -114,7 +114,8 @@ class SelfPacedRegressor(RegressorMixin, BaseEstimator):
     history_
         One record per round and per iteration; `history_.to_frame()`.
     n_rounds_, n_iter_
-        Rounds after the first fit of all rows; consensus iterations in all rounds.
+        Rounds after the first fit; consensus iterations in all rounds (solves, where each round
+        needs one message only).
     n_features_in_, feature_names_in_
         The columns seen by fit.
     corrupted_fraction_, corrupted_interval_
@@ -290,8 +291,8 @@ class SelfPacedRegressor(RegressorMixin, BaseEstimator):
         self.pace_ = fitted.rounds.pace.value
         self.status_ = fitted.status
         self.history_ = fitted.history
-        self.n_rounds_ = len(fitted.history.rounds) - 1
-        self.n_iter_ = len(fitted.history.iterations)
+        self.n_rounds_ = fitted.history.rounds[-1].round
+        self.n_iter_ = len(fitted.history.iterations) or len(fitted.history.rounds)
         for name in CALIBRATED_ATTRIBUTES:
             if hasattr(self, name):  # left by an earlier fit with another schedule
                 delattr(self, name)
@@ -315,12 +316,12 @@ class SelfPacedRegressor(RegressorMixin, BaseEstimator):
             warnings.warn(status.message, ConvergenceWarning, stacklevel=3)
         for doubt in fitted.doubts:
             warnings.warn(doubt, NoSingleModelWarning, stacklevel=3)
-        size, rank = stats.n_coef, fitted.rounds.solution.rank
-        if rank < size:
+        size = stats.n_coef
+        if fitted.rank < size:
             constant = self._constant_columns(stats)
             blame = f" ({constant})" if constant else ""
             warnings.warn(
-                f"The kept rows determine only {rank} of {size} coefficients{blame}; the others "
+                f"The kept rows determine only {fitted.rank} of {size} coefficients{blame}; the others "
                 f"were chosen for the least norm. Drop redundant columns, add rows, or use "
                 f"penalty=Ridge(...).",
                 RankWarning,

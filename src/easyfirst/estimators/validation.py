@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import narwhals as nw
@@ -123,15 +124,8 @@ def _explain(error: Exception, X: Any) -> str:
 
 
 def _culprits(X: Any) -> str:
-    if sp.issparse(X) or not hasattr(X, "shape") or len(X.shape) != 2:
-        return ""
-    frame = nw.from_native(X, pass_through=True)
-    if isinstance(frame, nw.DataFrame):
-        columns = {name: frame[name].to_numpy() for name in frame.columns}
-    else:
-        columns = {f"column {j}": X[:, j] for j in range(X.shape[1])}
     text, bad = [], []
-    for name, values in columns.items():
+    for name, values in _columns(X):
         if values.dtype.kind in "fc":
             n_bad = int(np.sum(~np.isfinite(values)))
             if n_bad:
@@ -144,6 +138,27 @@ def _culprits(X: Any) -> str:
     if text:
         lines.append(f"Not numeric: {_listed(text)}: encode them first, e.g. with OneHotEncoder.")
     return " ".join(lines)
+
+
+def _columns(X: Any) -> Iterator[tuple[str, NDArray[Any]]]:
+    """Yield the columns of whatever was given, with names; nothing where that makes no sense."""
+    if sp.issparse(X):
+        columns = X.tocsc()
+        for j in range(X.shape[1]):
+            yield f"column {j}", columns.data[columns.indptr[j] : columns.indptr[j + 1]]
+        return
+    frame = nw.from_native(X, pass_through=True)
+    if isinstance(frame, nw.DataFrame):
+        for name in frame.columns:
+            yield name, frame[name].to_numpy()
+        return
+    try:
+        rows = np.asarray(X)
+    except ValueError:  # rows of different lengths
+        return
+    if rows.ndim == 2:
+        for j in range(rows.shape[1]):
+            yield f"column {j}", rows[:, j]
 
 
 def _numeric(values: Any) -> bool:

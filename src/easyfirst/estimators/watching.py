@@ -23,8 +23,15 @@ class Watch:
 
     def __enter__(self) -> Self:
         """Tell every callback that a fit begins."""
-        for callback in self.callbacks:
-            self._call(callback, "on_fit_begin", self.max_rounds)
+        begun: list[Any] = []
+        try:
+            for callback in self.callbacks:
+                self._call(callback, "on_fit_begin", self.max_rounds)
+                begun.append(callback)
+        except BaseException as error:
+            self.callbacks = begun  # only what was begun has an end
+            self.__exit__(type(error), error, error.__traceback__)
+            raise
         return self
 
     def on_round(self, record: RoundRecord) -> bool:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from easyfirst.contracts import Batch, Matrix, Vector
 
@@ -49,7 +50,7 @@ class Frame:
 def predict(batch: Batch, frame: Frame, coef: Vector) -> Vector:
     """Return the prediction for each row."""
     slopes, intercept = frame.to_user(coef)
-    if frame.shift is None:
+    if frame.shift is None or sp.issparse(batch.X):
         return np.asarray(_times(batch.X, slopes) + intercept)
     prediction = np.empty(batch.n_samples)
     for rows, block in _blocks(batch, frame):
@@ -126,12 +127,31 @@ def _sparse_gram(batch: Batch, frame: Frame, row_weights: Vector) -> tuple[Matri
         total[:p, p] = total[p, :p] = X.T @ row_weights
         total[p, p] = row_weights.sum()
         rhs[p] = row_weights @ batch.y
+    if frame.shift is not None:
+        _shift_by_algebra(total, rhs, frame.shift)
     return total, rhs
+
+
+def _shift_by_algebra(total: Matrix, rhs: Vector, shift: Vector) -> None:
+    """Turn the statistics of the columns into those of the shifted columns, in place.
+
+    Shifting sparse columns themselves would fill them.
+    """
+    p = len(shift)
+    cross = total[:p, p].copy()
+    moved = cross - total[p, p] * shift
+    total[:p, :p] -= np.outer(shift, cross) + np.outer(moved, shift)
+    total[:p, p] = total[p, :p] = moved
+    rhs[:p] -= shift * rhs[p]
 
 
 def transposed_times(batch: Batch, frame: Frame, values: Vector) -> Vector:
     """Return D'values, D the design: one pass over the columns."""
-    if sp.issparse(batch.X) or (batch.X.dtype == np.float64 and frame.shift is None):
+    if sp.issparse(batch.X):
+        slopes = np.asarray(batch.X.T @ values)
+        if frame.shift is not None:
+            slopes = slopes - frame.shift * values.sum()
+    elif batch.X.dtype == np.float64 and frame.shift is None:
         slopes = np.asarray(batch.X.T @ values)
     else:
         slopes = np.zeros(batch.n_features)
@@ -175,7 +195,7 @@ def triangle(batch: Batch, frame: Frame, row_weights: Vector) -> Matrix:
 
 def extended_normal_residual(
     batch: Batch, frame: Frame, row_weights: Vector, coef: Vector
-) -> Vector:
+) -> NDArray[np.longdouble]:
     """Return D'R(y - D coef) in the widest float type of the platform.
 
     Iterative refinement drives it to zero; on an ill-conditioned design, rounding in double
@@ -195,4 +215,4 @@ def extended_normal_residual(
         total[:p] += block.T @ pull
         if frame.fit_intercept:
             total[p] += pull.sum()
-    return total.astype(np.float64)
+    return total

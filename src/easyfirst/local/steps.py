@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -261,14 +262,14 @@ def triangle(resident: Resident, weighting: Weighting, problem: Problem) -> Matr
 
 def normal_residual(
     resident: Resident, message: tuple[Weighting, Vector, bool], problem: Problem
-) -> Vector:
+) -> Any:
     """Return the weighted normal-equation residual; `message` is (weighting, coef, extended)."""
     weighting, coef, extended = message
     row_weights = _importance(resident.batch) * weigh(resident, weighting, problem)
-    if not extended:
-        weighted = row_weights * _residual(resident, tuple(coef.tolist()), problem)
-        return passes.transposed_times(resident.batch, problem.frame, weighted)
-    return passes.extended_normal_residual(resident.batch, problem.frame, row_weights, coef)
+    if extended:
+        return passes.extended_normal_residual(resident.batch, problem.frame, row_weights, coef)
+    weighted = row_weights * _residual(resident, tuple(coef.tolist()), problem)
+    return passes.transposed_times(resident.batch, problem.frame, weighted)
 
 
 def _digest(values: Vector) -> bytes:

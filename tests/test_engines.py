@@ -1,0 +1,185 @@
+"""Engines: where the steps run must not matter, to the last bit."""
+
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import threadpoolctl
+
+from easyfirst import SelfPacedRegressor
+from easyfirst.contracts import Resident
+from easyfirst.engines import Inline, Threads
+from easyfirst.engines.blas import one_blas_thread
+from easyfirst.regularizers import Entropic, Hard
+from easyfirst.schedules import Geometric
+from easyfirst.sources import ArraySource
+from problems import corrupted_rows
+
+PACE = Geometric(start=0.2, factor=2.0, ceiling=4.0)
+
+
+class Forgetful:
+    """An engine whose workers lose everything between two steps, the rows included."""
+
+    def __init__(self):
+        self.loads = 0
+
+    @contextmanager
+    def open(self, partitions):
+        self.partitions = partitions
+        with one_blas_thread():
+            yield self
+
+    def map(self, step, per_batch, broadcast):
+        self.loads += len(self.partitions)
+        messages = per_batch or [None] * len(self.partitions)
+        return [
+            step(Resident(part.load()), message, broadcast)
+            for part, message in zip(self.partitions, messages, strict=True)
+        ]
+
+
+ENGINES = {
+    "one thread": Threads(1),
+    "two threads": Threads(2),
+    "eight threads": Threads(8),
+    "every core": Threads(),
+    "by name": "inline",
+    "forgetful": Forgetful(),
+}
+
+
+@pytest.fixture(scope="module")
+def rows():
+    # More entries per batch than one block of a pass, so that the order of sums matters.
+    return corrupted_rows(n=9 * 2300, p=60)
+
+
+@pytest.fixture(scope="module", params=["gram", "admm", "iteration", "soft", "sparse"])
+def setting(request):
+    return {
+        "gram": {},
+        "admm": {"solver": "admm", "weights_from": "batch", "polish": False, "max_iter": 200},
+        "iteration": {"solver": "admm", "update_weights": "iteration", "max_iter": 200},
+        "soft": {"regularizer": Entropic()},
+        "sparse": {"regularizer": Hard(), "as": sp.csr_array},
+    }[request.param]
+
+
+@pytest.fixture(scope="module")
+def reference(rows, setting):
+    return fit(rows, setting, Inline())
+
+
+def fit(rows, setting, engine):
+    settings = {name: value for name, value in setting.items() if name != "as"}
+    X = setting.get("as", np.asarray)(rows.X[:, :20] if "as" in setting else rows.X)
+    return SelfPacedRegressor(
+        pace=PACE, n_batches=9, engine=engine, max_rounds=12, tol=1e-3, **settings
+    ).fit(X, rows.y)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("engine", ENGINES)
+def test_all_engines_return_the_same_bits(rows, setting, reference, engine):
+    model = fit(rows, setting, ENGINES[engine])
+    assert model.coef_.tobytes() == reference.coef_.tobytes()
+    assert model.intercept_ == reference.intercept_
+    assert model.weights_.tobytes() == reference.weights_.tobytes()
+    assert model.n_rounds_ == reference.n_rounds_
+    ours, theirs = model.history_, reference.history_
+    assert [r.objective for r in ours.rounds] == [r.objective for r in theirs.rounds]
+    assert [r.lagrangian for r in ours.iterations] == [r.lagrangian for r in theirs.iterations]
+
+
+def test_the_forgetful_engine_really_rebuilds():
+    engine = Forgetful()
+    rows = corrupted_rows(n=90, p=2)
+    model = SelfPacedRegressor(pace=PACE, n_batches=3, engine=engine).fit(rows.X, rows.y)
+    assert engine.loads >= 3 * 2 * model.n_rounds_
+
+
+@pytest.mark.parametrize("engine", [Inline(), Threads(1), Threads(4)], ids=repr)
+def test_replies_come_back_in_batch_order(engine):
+    y = np.arange(40.0)
+    partitions = ArraySource(y[:, None], y, n_batches=20).partitions()
+
+    def step(resident, message, broadcast):
+        # Early batches answer last.
+        np.linalg.svd(np.ones((40 - int(resident.batch.y[0]), 200)))
+        return float(resident.batch.y[0]), message, broadcast
+
+    with engine.open(partitions) as workers:
+        replies = workers.map(step, list(range(20)), "all")
+        assert replies == [(2.0 * i, i, "all") for i in range(20)]
+        assert [reply[1] for reply in workers.map(step, None, "all")] == [None] * 20
+
+
+def blas_threads():
+    return {
+        library["num_threads"]
+        for library in threadpoolctl.threadpool_info()
+        if library["user_api"] == "blas"
+    }
+
+
+@pytest.mark.parametrize("engine", [Inline(), Threads(2)], ids=repr)
+def test_a_step_runs_with_one_blas_thread_and_the_limit_ends_with_the_fit(engine):
+    partitions = ArraySource(np.ones((4, 1)), np.ones(4), n_batches=4).partitions()
+    with threadpoolctl.threadpool_limits(2, user_api="blas"):
+        assert blas_threads() == {2}
+        with engine.open(partitions) as workers:
+            inside = workers.map(lambda resident, message, broadcast: blas_threads(), None, None)
+        assert inside == [{1}] * 4
+        assert blas_threads() == {2}
+
+
+@pytest.mark.parametrize("engine", [Inline(), Threads(2)], ids=repr)
+def test_an_error_in_a_step_reaches_the_caller(engine):
+    def step(resident, message, broadcast):
+        raise RuntimeError("broken disk")
+
+    partitions = ArraySource(np.ones((4, 1)), np.ones(4), n_batches=2).partitions()
+    with engine.open(partitions) as workers, pytest.raises(RuntimeError, match="broken disk"):
+        workers.map(step, None, None)
+
+
+def test_negative_n_jobs_count_back_from_all_cores():
+    assert Threads(3).n_threads == 3
+    assert Threads(-1).n_threads == Threads().n_threads >= 1
+    assert Threads(-1000).n_threads == 1
+
+
+@pytest.mark.parametrize("n_jobs", [0, 1.5, "all"])
+def test_a_meaningless_n_jobs_is_refused_by_name_and_value(n_jobs):
+    with pytest.raises(ValueError, match=f"n_jobs must be a whole number .* got {n_jobs!r}"):
+        Threads(n_jobs)
+
+
+def test_a_memory_holds_one_value_per_name_and_keys_decide():
+    resident = Resident(ArraySource(np.ones((2, 1)), np.ones(2)).partitions()[0].load())
+    calls = []
+
+    def compute():
+        calls.append(1)
+        return len(calls)
+
+    assert resident.recall("gram", "a", compute) == 1
+    assert resident.recall("gram", "a", compute) == 1
+    assert resident.recall("gram", "b", compute) == 2
+    assert resident.recall("gram", "a", compute) == 3
+
+
+def test_array_sources_cut_rows_evenly_and_completely():
+    y = np.arange(11.0)
+    parts = [part.load().y for part in ArraySource(y[:, None], y, n_batches=4).partitions()]
+    assert sorted(len(part) for part in parts) == [2, 3, 3, 3]
+    np.testing.assert_array_equal(np.concatenate(parts), y)
+
+
+def test_sparse_slices_hold_the_same_rows():
+    X = sp.random_array((30, 7), density=0.3, rng=np.random.default_rng(0), format="csr")
+    parts = ArraySource(X, np.ones(30), n_batches=4).partitions()
+    stacked = np.vstack([part.load().X.toarray() for part in parts])
+    np.testing.assert_array_equal(stacked, X.toarray())
