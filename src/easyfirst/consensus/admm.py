@@ -102,9 +102,7 @@ def to_solution(
     """Return the state as the result of an inner solve."""
     last = records[-1]
     diagonal = objective.penalty_diagonal(state.z.size)
-    penalised = stats.pooled_gram + np.diag(
-        np.zeros(state.z.size) if diagonal is None else diagonal
-    )
+    penalised = stats.pooled_gram if diagonal is None else stats.pooled_gram + np.diag(diagonal)
     return Solution(
         z=state.z,
         coefs=state.coefs,

@@ -11,7 +11,7 @@ import numpy as np
 from easyfirst.consensus.statistics import StackedStatistics
 from easyfirst.contracts import Batch, Matrix, Pace, Vector, Workers
 from easyfirst.local import steps
-from easyfirst.local.steps import Description, Problem, Weighting, Whitener
+from easyfirst.local.steps import Change, Description, Problem, Weighting, Whitener
 from easyfirst.summaries import LossSummary
 
 # Columns further from zero than this many of their standard deviations are shifted: products
@@ -78,18 +78,23 @@ class Fleet:
             studentized=first.whitener is not None,
         )
 
-    def form(self, now: Weightings, before: Weightings | None) -> StackedStatistics:
-        """Weigh all rows and return their statistics."""
-        earlier = [None] * self.n_batches if before is None else before
-        messages = list(zip(now, earlier, strict=True))
-        return StackedStatistics.stack(self.workers.map(steps.form, messages, self.problem))
+    def form(
+        self,
+        now: Weightings,
+        before: Weightings | None = None,
+        reference: Weightings | None = None,
+    ) -> StackedStatistics:
+        """Weigh all rows and return their statistics, building on a reference where that pays."""
+        nothing = [None] * self.n_batches
+        changes = list(map(Change, now, before or nothing, reference or nothing))
+        return StackedStatistics.stack(self.workers.map(steps.form, changes, self.problem))
 
     def pull(
         self, point: Vector, metric: Matrix, now: Weightings, before: Weightings
     ) -> StackedStatistics:
         """Weigh all rows by `point` and return their statistics around it, no Gram matrices."""
-        messages = list(zip(now, before, strict=True))
-        replies = self.workers.map(steps.pull, messages, self.problem)
+        changes = list(map(Change, now, before))
+        replies = self.workers.map(steps.pull, changes, self.problem)
         return StackedStatistics.around(point, metric, replies)
 
     def weights(self, now: Weightings) -> list[Vector]:

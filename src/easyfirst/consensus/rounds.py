@@ -29,6 +29,10 @@ WHILE_GROWING = 30
 # A step that shrinks by less than this from one round to the next shows a metric that does not fit.
 STALLED = 0.5
 
+# Share of the weight that may change before Gram matrices are summed anew: until then, each round
+# costs only the rows that changed.
+DRIFT = 0.1
+
 CAREFUL = 0.5  # length of a step where rows are few
 
 # Called after each round; returning True ends the fit.
@@ -126,6 +130,8 @@ class _Walk:
     before: Weightings = field(init=False)
     stats: StackedStatistics | None = None
     gram: Matrix | None = None  # of the rows behind the current solution
+    reference: Weightings | None = None  # whose Gram matrices the workers build on
+    drift: float = 0.0  # share of the weight that changed since
     metric: Matrix | None = None  # a stand-in for it, as long as it serves
     pace: Pace | None = None
     losses: LossSummary | None = None
@@ -144,7 +150,7 @@ class _Walk:
             self.gram = start.gram
             self.metric = start.gram if start.gram_is_metric else None
             return
-        self.stats = self.fleet.form(self.before, None)
+        self.stats = self.fleet.form(self.before)
         self.gram = self.stats.pooled_gram
         self.solution = self._solve(self.stats, self.settings, None)
 
@@ -227,7 +233,8 @@ class _Walk:
         points = self._points()
         now = self.fleet.weightings(points, self.pace, self._whitener(self.pace))
         if self.metric is None:
-            self.stats = self.fleet.form(now, self.before)
+            self.stats = self.fleet.form(now, self.before, self.reference)
+            self._choose_reference(now)
         else:
             pulled = self.fleet.pull(points[0], self.metric, now, self.before)
             rule = self.fleet.problem.regularizer.with_width(self.pace.width)
@@ -236,6 +243,15 @@ class _Walk:
         _require_a_selection(self.stats, self.pace, self.losses)
         self.before = now
         self.gram = self.stats.pooled_gram
+
+    def _choose_reference(self, now: Weightings) -> None:
+        """Let the next rounds build on this one until too many weights have changed."""
+        assert self.stats is not None
+        self.drift += self.stats.changed_share
+        if self.reference is None:
+            self.reference, self.drift = now, 0.0
+        elif self.drift > DRIFT:
+            self.reference = None
 
     def _alternate(self) -> None:
         """Weigh the rows again after every iteration while that changes them, then agree."""

@@ -155,31 +155,66 @@ def summarize(resident: Resident, weighting: Weighting, problem: Problem) -> Vec
     )
 
 
-def form(
-    resident: Resident, message: tuple[Weighting, Weighting | None], problem: Problem
-) -> Statistics:
-    """Weigh the rows and return the weighted statistics; `message` is (now, before)."""
-    batch = resident.batch
-    row_weights, tally = _weigh_and_count(resident, *message, problem)
-    inner, rhs = resident.recall(
-        "gram", _digest(row_weights), lambda: passes.gram(batch, problem.frame, row_weights)
-    )
-    square = float(row_weights @ np.square(batch.y))
-    pacing = _pacing(resident, message[0], problem)
+@dataclass(frozen=True)
+class Change:
+    """From which weights to which: `now` from `before`, and a `reference` known from earlier."""
+
+    now: Weighting
+    before: Weighting | None = None
+    reference: Weighting | None = None
+
+
+def form(resident: Resident, change: Change, problem: Problem) -> Statistics:
+    """Weigh the rows and return the weighted statistics."""
+    row_weights, tally = _weigh_and_count(resident, change, problem)
+    inner, rhs = _gram(resident, row_weights, change.reference, problem)
+    square = float(row_weights @ np.square(resident.batch.y))
+    pacing = _pacing(resident, change.now, problem)
     return replace(tally, gram=inner, rhs=rhs, square=square, pacing=pacing)
 
 
-def pull(
-    resident: Resident, message: tuple[Weighting, Weighting | None], problem: Problem
-) -> Statistics:
+def _gram(
+    resident: Resident, row_weights: Vector, reference: Weighting | None, problem: Problem
+) -> tuple[Matrix, Vector]:
+    """Return the Gram matrix and right-hand side, from the reference's where few rows differ.
+
+    A pure function of the two sets of weights: the reference's matrix is summed from its rows
+    alone, whatever path led here, so a worker that lost it gets the same bits.
+    """
+    batch, frame = resident.batch, problem.frame
+
+    def summed(values: Vector) -> tuple[Matrix, Vector]:
+        known: tuple[Matrix, Vector] = resident.recall(
+            "gram", _digest(values), lambda: passes.gram(batch, frame, values)
+        )
+        return known
+
+    if reference is None:
+        return summed(row_weights)
+    base_weights = _importance(batch) * resident.recall(
+        "reference weights", reference, lambda: _weights(resident, reference, problem)
+    )
+    difference = row_weights - base_weights
+    rows = np.flatnonzero(difference)
+    if 2 * rows.size > np.count_nonzero(row_weights):
+        return summed(row_weights)
+    base, base_rhs = summed(base_weights)
+    if rows.size == 0:
+        return base, base_rhs
+    few = Batch(X=batch.X[rows], y=batch.y[rows])
+    more, more_rhs = passes.gram(few, frame, np.maximum(difference[rows], 0.0))
+    less, less_rhs = passes.gram(few, frame, np.maximum(-difference[rows], 0.0))
+    return base + more - less, base_rhs + more_rhs - less_rhs
+
+
+def pull(resident: Resident, change: Change, problem: Problem) -> Statistics:
     """Weigh the rows and return D'R r as `rhs` and the weighted loss as `square`, no Gram matrix.
 
     r are the residuals at the coefficients by which the rows are judged now.
     """
-    now = message[0]
-    assert now.coef is not None
-    row_weights, tally = _weigh_and_count(resident, *message, problem)
-    residual = _residual(resident, now.coef, problem)
+    assert change.now.coef is not None
+    row_weights, tally = _weigh_and_count(resident, change, problem)
+    residual = _residual(resident, change.now.coef, problem)
     weighted = row_weights * residual
     return replace(
         tally,
@@ -189,12 +224,12 @@ def pull(
 
 
 def _weigh_and_count(
-    resident: Resident, now: Weighting, before: Weighting | None, problem: Problem
+    resident: Resident, change: Change, problem: Problem
 ) -> tuple[Vector, Statistics]:
     """Return the row weights s v, and what can be counted without columns and regularizer."""
     s = _importance(resident.batch)
-    old = None if before is None else weigh(resident, before, problem)
-    v = weigh(resident, now, problem)
+    old = None if change.before is None else weigh(resident, change.before, problem)
+    v = weigh(resident, change.now, problem)
     row_weights = s * v
     nothing = np.zeros(0)
     return row_weights, Statistics(
@@ -211,16 +246,17 @@ def _weigh_and_count(
 
 def weigh(resident: Resident, weighting: Weighting, problem: Problem) -> Vector:
     """Return the self-paced weight of each row, the paper's v."""
-
-    def compute() -> Vector:
-        batch = resident.batch
-        if weighting.coef is None or weighting.keeps_every_row:
-            return np.ones(batch.n_samples)
-        residual = _judged_residual(resident, weighting, problem)
-        return _rule_weights(resident, residual, weighting, problem)
-
-    weights: Vector = resident.recall("weights", weighting, compute)
+    weights: Vector = resident.recall(
+        "weights", weighting, lambda: _weights(resident, weighting, problem)
+    )
     return weights
+
+
+def _weights(resident: Resident, weighting: Weighting, problem: Problem) -> Vector:
+    if weighting.coef is None or weighting.keeps_every_row:
+        return np.ones(resident.batch.n_samples)
+    residual = _judged_residual(resident, weighting, problem)
+    return _rule_weights(resident, residual, weighting, problem)
 
 
 def influence(resident: Resident, message: tuple[Weighting, float], problem: Problem) -> Vector:
