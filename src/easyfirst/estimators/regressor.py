@@ -321,8 +321,8 @@ class SelfPacedRegressor(RegressorMixin, BaseEstimator):
             constant = self._constant_columns(stats)
             blame = f" ({constant})" if constant else ""
             warnings.warn(
-                f"The kept rows determine only {fitted.rank} of {size} coefficients{blame}; the others "
-                f"were chosen for the least norm. Drop redundant columns, add rows, or use "
+                f"The kept rows determine only {fitted.rank} of {size} coefficients{blame}; the "
+                f"others were chosen for the least norm. Drop redundant columns, add rows, or use "
                 f"penalty=Ridge(...).",
                 RankWarning,
                 stacklevel=3,
