@@ -130,9 +130,9 @@ class _Walk:
     before: Weightings = field(init=False)
     stats: StackedStatistics | None = None
     gram: Matrix | None = None  # of the rows behind the current solution
-    reference: Weightings | None = None  # whose Gram matrices the workers build on
-    drift: float = 0.0  # share of the weight that changed since
-    metric: Matrix | None = None  # a stand-in for it, as long as it serves
+    metric: Matrix | None = None  # a stand-in for the next one, as long as it serves
+    reference: Weightings | None = None  # weights whose Gram matrices the workers build on
+    drift: float = 0.0  # share of the weight that changed since those
     pace: Pace | None = None
     losses: LossSummary | None = None
     number: int = 0
@@ -148,7 +148,9 @@ class _Walk:
             self.solution = Solution.at(start.coef, self.fleet.n_batches)
             self.number = 1  # round 0 is a fit of all rows, which the start replaces
             self.gram = start.gram
-            self.metric = start.gram if start.gram_is_metric else None
+            # Consensus needs the matrices of single batches, for which a metric cannot stand in.
+            if start.gram_is_metric and self.settings.solver == "gram":
+                self.metric = start.gram
             return
         self.stats = self.fleet.form(self.before)
         self.gram = self.stats.pooled_gram

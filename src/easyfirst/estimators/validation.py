@@ -21,6 +21,7 @@ from sklearn.utils.validation import (
 from easyfirst.contracts import Vector
 from easyfirst.sources.arrays import ArraySource
 
+MOST_FEATURES = 16_384  # beyond, one Gram matrix alone takes more than 2 GiB
 MAX_NAMED = 5  # columns listed in a message before "and k more"
 
 
@@ -35,6 +36,12 @@ def training_source(
     """Turn fit's arguments into a source, recording names and widths on the estimator."""
     X, y = _checked(estimator, X, y)
     weight = _importance(sample_weight, X)
+    if X.shape[1] > MOST_FEATURES:
+        raise ValueError(
+            f"X has {X.shape[1]:,} columns, and a fit needs square matrices of that size "
+            f"({8e-9 * X.shape[1] ** 2:.1f} GB each); at most {MOST_FEATURES:,} columns are "
+            f"possible: select or combine columns first"
+        )
     if batches is not None and n_batches is not None:
         raise ValueError("give either batches (an id per row) or n_batches, not both")
     if n_batches is not None and n_batches > X.shape[0]:
