@@ -23,6 +23,7 @@ from easyfirst.losses import Loss
 from easyfirst.regularizers import SelfPacedRegularizer
 from easyfirst.summaries import histogram
 
+NEGLIGIBLE = 1e-10  # a row that counts for less counts for nothing, and then costs nothing
 ROWS_FOR_MOMENTS = 256  # per batch; enough to tell a column's position from its spread
 
 
@@ -342,7 +343,9 @@ def _rule_weights(
 ) -> Vector:
     rule = problem.regularizer.with_width(weighting.width)
     losses = _losses(resident.batch, residual, problem)
-    return rule.weights(losses, _thresholds(resident, residual, weighting, problem))
+    weights = rule.weights(losses, _thresholds(resident, residual, weighting, problem))
+    weights[weights < NEGLIGIBLE] = 0.0
+    return weights
 
 
 def _losses(batch: Batch, residual: Vector, problem: Problem) -> Vector:
