@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import expit, ndtr
 
 from easyfirst.contracts import Matrix, Vector
-from easyfirst.summaries import N_BINS, LossSummary, bin_edges
+from easyfirst.summaries import BINS_PER_OCTAVE, N_BINS, LossSummary, bin_edges
 
 ROOT_2PI = float(np.sqrt(2.0 * np.pi))
 WINDOW = 8.0  # half-width, in scales, of the window in which the corrupted part is flat
@@ -24,6 +24,7 @@ FINEST = 1.0 / 32.0  # of a scale: residuals below tell nothing more about it
 PSEUDO_ROWS = 0.35  # corrupted rows taken for granted on each side: no finite row is ever certain
 PRIOR_ROWS = 20.0  # rows' worth of the overall clean share in a batch's own
 ROUNDING = 2.0**-34  # residuals below this share of the spread of y are rounding errors
+HALF_OCTAVE = BINS_PER_OCTAVE // 2
 LARGEST_EXPONENT = 1400.0  # keeps exp within range for rows that are out anyway
 
 
@@ -112,6 +113,13 @@ def fit_mixture(
     return CleanMixture(losses.total, scale, clean, below, above, free_scale)
 
 
+def keep_everything(losses: LossSummary, scale: float) -> CleanMixture:
+    """Return a mixture in which every row is clean, as far as one can be."""
+    floor = max(scale, losses.anchor * ROUNDING)
+    level = PSEUDO_ROWS / (SMALL_WINDOW * floor)
+    return CleanMixture(losses.total, floor, losses.total, level, level, floor)
+
+
 def clean_shares(losses: LossSummary, mixture: CleanMixture) -> Matrix:
     """Return the clean share of every stratum of every batch, shape (n_batches, n_strata).
 
@@ -191,7 +199,7 @@ def shortfall(losses: LossSummary, mixture: CleanMixture) -> float:
 def log_likelihood(losses: LossSummary, mixture: CleanMixture) -> float:
     """Return the mean log density of the residuals: the mixture near zero, the histogram far out.
 
-    Beyond the window no model is assumed, so a far row counts by how many share its octave.
+    Beyond the window no model is assumed, so a far row counts by how many lie near it.
     """
     edges = bin_edges(losses.anchor)
     last = int(np.clip(np.searchsorted(edges, WINDOW * mixture.scale), 8, N_BINS - 1))
@@ -199,11 +207,13 @@ def log_likelihood(losses: LossSummary, mixture: CleanMixture) -> float:
     clean = mixture.clean * np.diff(ndtr(edges[: last + 1] / mixture.scale))
     near = clean + np.array([[mixture.below], [mixture.above]]) * width
     total = float(np.sum(losses.merged[:, :last] * np.log(near / width)))
-    far = losses.merged[:, last:].copy()
-    far_width = np.diff(np.append(edges[last:-1], 2.0 * edges[-2]))
-    groups = np.arange(far.shape[1]) // 8
+    # Half an octave at a time, and the same halves whatever the window.
+    groups = np.arange(N_BINS) // HALF_OCTAVE
+    widths = np.diff(np.append(edges[:-1], 2.0 * edges[-2]))
+    width_of = np.bincount(groups, weights=np.where(np.arange(N_BINS) >= last, widths, 0.0))
+    far = np.where(np.arange(N_BINS) >= last, losses.merged, 0.0)
     mass = np.stack([np.bincount(groups, weights=side) for side in far])
-    density = mass / np.bincount(groups, weights=far_width)
+    density = mass / np.maximum(width_of, 1e-300)
     logs = np.log(np.maximum(density, 1e-300))[:, groups]
     return (total + float(np.sum(far * logs))) / losses.total - float(np.log(losses.total))
 

@@ -46,9 +46,9 @@ def trimmed_error(y_true: Vector, y_pred: Vector, share: float = 0.5) -> float:
     """
     if not 0 < share <= 1:
         raise ValueError(f"share must lie in (0, 1], got {share!r}")
-    squares = np.square(np.asarray(y_true, dtype=np.float64) - np.asarray(y_pred))
-    kept = max(1, int(np.floor(share * len(squares))))
-    return float(np.sqrt(np.mean(np.partition(squares, kept - 1)[:kept])))
+    errors = np.abs(np.asarray(y_true, dtype=np.float64) - np.asarray(y_pred))
+    kept = max(1, int(np.floor(share * len(errors))))
+    return float(np.sqrt(np.mean(np.square(np.partition(errors, kept - 1)[:kept]))))
 
 
 def make_trimmed_scorer(share: float = 0.5) -> Callable[[Any, Any, Any], float]:

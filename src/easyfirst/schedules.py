@@ -11,7 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from easyfirst.calibration import CleanMixture, clean_shares, fit_mixture, information
+from easyfirst.calibration import (
+    CleanMixture,
+    clean_shares,
+    fit_mixture,
+    information,
+    keep_everything,
+)
 from easyfirst.contracts import Pace
 from easyfirst.summaries import LossSummary
 
@@ -206,12 +212,16 @@ class Calibrated(PaceSchedule):
     def first(self, losses: LossSummary) -> Pace:
         """Return the loss below which a few rows per coefficient lie, or 3 % of many rows."""
         q = losses.n_coef
+        if losses.total < 2 * q + 3:
+            return self._everything(losses)
         few = min((losses.total + q + 1.0) / 2.0, 4.0 * q + 20.0)
         return _hard(losses.loss_quantile(max(few / losses.total, 0.03)), step=0)
 
     def next(self, pace: Pace, losses: LossSummary) -> Pace:
         """Grow while the selected rows look like a part of the clean ones, then calibrate."""
         step = pace.step + 1
+        if losses.total < 2 * losses.n_coef + 3:
+            return self._everything(losses)
         if isinstance(pace, CalibratedPace):
             return self.calibrate(losses, pace.mixture.scale, step)
         q = losses.n_coef
@@ -243,6 +253,20 @@ class Calibrated(PaceSchedule):
             thresholds=tuple(tuple((b, a) for b, a in batch) for batch in thresholds),
             mixture=mixture,
             shares=tuple(by_batch.tolist()),
+        )
+
+    def _everything(self, losses: LossSummary) -> CalibratedPace:
+        """Return a pace that keeps all of a handful of rows, which cannot judge each other."""
+        rest = max(losses.total - losses.n_coef, 1.0)
+        mean_loss = losses.mean_loss_below(math.inf)
+        mixture = keep_everything(losses, math.sqrt(mean_loss * losses.total / rest))
+        n_batches, n_strata = losses.counts.shape[:2]
+        return CalibratedPace(
+            value=math.inf,
+            width=mixture.width,
+            thresholds=(((math.inf, math.inf),) * n_strata,) * n_batches,
+            mixture=mixture,
+            shares=(1.0,) * n_batches,
         )
 
     def is_final(self, pace: Pace) -> bool:

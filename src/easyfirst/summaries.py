@@ -92,7 +92,7 @@ class LossSummary:
     def mean_loss_below(self, pace: float) -> float:
         """Return the mean loss of the rows below the pace, each bin at its middle."""
         edges = bin_edges(self.anchor)
-        last = max(2, int(np.searchsorted(edges, np.sqrt(pace))))
+        last = max(2, int(np.searchsorted(edges, np.sqrt(pace)))) if pace < np.inf else N_BINS
         counts = self.merged.sum(axis=0)[: min(last, N_BINS - 1)]
         middles = edges[: len(counts)] * edges[1 : len(counts) + 1]
         return float(counts @ middles / max(counts.sum(), 1e-300))

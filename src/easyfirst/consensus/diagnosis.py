@@ -79,12 +79,22 @@ def doubts_about(result: RoundsResult, rivalry: Rivalry) -> tuple[str, ...]:
             f"A second model fits other rows as well, {100 * rivalry.support:.0f} % as many as "
             f"the one returned: which of the two is meant cannot be told from the data."
         )
-    if mixture.scale <= 2.0 * ROUNDING * result.losses.anchor and mixture.share < 0.5:
+    exact = mixture.scale <= 2.0 * ROUNDING * result.losses.anchor
+    if exact and mixture.share < 0.99 and (mixture.share < 0.5 or is_flat(result)):
         doubts.append(
-            "A minority of the rows is fitted to rounding error: repeated or filled-in values of "
-            "y may have been taken for the clean rows."
+            "The rows that look clean are fitted to rounding error, and are a minority or all have "
+            "the same y: repeated or filled-in values may have been taken for the clean rows."
         )
     return tuple(doubts)
+
+
+def is_flat(result: RoundsResult) -> bool:
+    """Return whether the model predicts one and the same value for all clean rows."""
+    stats, z = result.statistics, result.solution.z
+    assert result.losses is not None
+    columns = np.sqrt(np.maximum(np.diagonal(stats.pooled_gram), 0.0) / stats.weight.sum())
+    spread = np.abs(z * columns)[: len(z) - 1] if len(z) > 1 else np.zeros(1)
+    return bool(np.max(spread, initial=0.0) < 1e-6 * result.losses.anchor)
 
 
 def _spread_along_design(sample: Sample, fit: RoundsResult) -> tuple[float, float, Vector]:

@@ -25,6 +25,9 @@ def elemental_starts(
     """Return (coefficients, scale) of the best subsets, best first, without repeats."""
     n, q = design.shape
     kept = KEPT
+    norms = np.sqrt(np.mean(np.square(design), axis=0))
+    norms[norms == 0] = 1.0
+    design = design / norms  # so that nothing below depends on the units of the columns
     if n > MOST_ROWS:
         rows = rng.choice(n, MOST_ROWS, replace=False)
         design, y, n, kept = design[rows], y[rows], MOST_ROWS, KEPT_OF_MANY_ROWS
@@ -47,7 +50,7 @@ def elemental_starts(
     new = np.concatenate(([True], np.diff(spread) > 1e-9 * spread[1:]))
     factor = _consistency(half / n) * np.sqrt(n / max(n - q, 1))
     return [
-        (coef, float(factor * np.sqrt(total / half)))
+        (coef / norms, float(factor * np.sqrt(total / half)))
         for coef, total in zip(coefs[new], spread[new], strict=True)
     ]
 

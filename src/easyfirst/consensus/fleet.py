@@ -31,6 +31,8 @@ class Fleet:
     workers: Workers
     problem: Problem
     n_rows: tuple[int, ...]  # rows of positive sample weight in each batch
+    total_weight: float  # of all rows: their number, if no weights were given
+    column_variance: Vector  # of each column, from some of the rows
     n_features: int
 
     @property
@@ -53,7 +55,12 @@ class Fleet:
         if frame.fit_intercept:
             frame = replace(frame, shift=_shift(facts))
         return cls(
-            workers, replace(problem, frame=frame, anchor=anchor), n_rows, facts[0].column_sum.size
+            workers=workers,
+            problem=replace(problem, frame=frame, anchor=anchor),
+            n_rows=n_rows,
+            total_weight=sum(fact.total_weight for fact in facts),
+            column_variance=np.square(_columns(facts)[1]),
+            n_features=facts[0].column_sum.size,
         )
 
     def every_row(self) -> Weightings:
@@ -135,9 +142,14 @@ def _spread_of_y(facts: Sequence[Description], around_mean: bool) -> float:
     return max(spread, LEAST_SPREAD * abs(float(center))) or 1.0
 
 
-def _shift(facts: Sequence[Description]) -> Vector | None:
+def _columns(facts: Sequence[Description]) -> tuple[Vector, Vector]:
+    """Return mean and standard deviation of every column, from the rows described."""
     rows = sum(fact.column_rows for fact in facts)
     mean = np.sum([fact.column_sum for fact in facts], axis=0) / rows
     square = np.sum([fact.column_square for fact in facts], axis=0) / rows
-    spread = np.sqrt(np.maximum(square - np.square(mean), 0.0))
+    return mean, np.sqrt(np.maximum(square - np.square(mean), 0.0))
+
+
+def _shift(facts: Sequence[Description]) -> Vector | None:
+    mean, spread = _columns(facts)
     return mean if np.any(np.abs(mean) > FAR_FROM_ZERO * spread) else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg as la
@@ -18,14 +19,29 @@ SINGULAR = 1e-14
 WELL_CONDITIONED = 1e-6
 
 
-def solve(stats: StackedStatistics, objective: Objective) -> Solution:
+@dataclass(frozen=True, eq=False)
+class Tether:
+    """A weak pull towards the last coefficients, for those that the weighted rows say nothing of.
+
+    It leaves the place where the rounds come to rest as it is, and keeps a level whose rows are
+    all out for the moment where it was, instead of at zero, where they would stay out for ever.
+    """
+
+    point: Vector
+    strength: Vector
+
+
+def solve(stats: StackedStatistics, objective: Objective, tether: Tether | None = None) -> Solution:
     """Minimise losses plus a quadratic penalty with all batches at the same coefficients."""
     diagonal = objective.penalty_diagonal(stats.n_coef)
     if diagonal is None:
         raise ValueError(
             f"solver='gram' needs a quadratic penalty, got {objective.penalty!r}; use solver='admm'"
         )
-    z, rank = solve_normal(stats.pooled_gram + np.diag(diagonal), stats.pooled_rhs)
+    matrix, rhs = stats.pooled_gram + np.diag(diagonal), stats.pooled_rhs
+    z, rank = solve_normal(matrix, rhs)
+    if tether is not None:
+        z, _ = solve_normal(matrix + np.diag(tether.strength), rhs + tether.strength * tether.point)
     return Solution(
         z=z,
         coefs=np.tile(z, (stats.n_batches, 1)),

@@ -88,11 +88,13 @@ def fit_model(
         found = find_start(fleet, objective, settings, seed, on_round)
         found, rivalry = look_for_rivals(found, on_round)
         fleet = replace(fleet, problem=replace(fleet.problem, far_rule=found.far_rule))
-        n_rows, n_coef = sum(fleet.n_rows), found.fit.solution.z.size
-        if found.sample.n_samples >= n_rows:
+        seen = np.maximum(fleet.column_variance, found.sample.fleet.column_variance)
+        fleet = replace(fleet, column_variance=seen)
+        if found.sample.n_samples >= sum(fleet.n_rows):
             settings = thorough(settings)
-        settings = replace(settings, studentize=studentizes(n_rows, n_coef))
-        start = found.start(n_rows)
+        few = studentizes(fleet.total_weight, fleet.n_coef)
+        settings = replace(settings, studentize=few)
+        start = found.start(fleet)
     result = run(fleet, objective, settings, on_round, start)
     coef, rank = result.solution.z, result.solution.rank
     if exactly:

@@ -12,6 +12,7 @@ import numpy as np
 from easyfirst.consensus import admm, gram, status
 from easyfirst.consensus.admm import AdmmSettings
 from easyfirst.consensus.fleet import Fleet, Weightings
+from easyfirst.consensus.gram import Tether
 from easyfirst.consensus.history import History, IterationRecord, RoundRecord
 from easyfirst.consensus.solution import Solution
 from easyfirst.consensus.statistics import Objective, StackedStatistics
@@ -33,7 +34,10 @@ STALLED = 0.5
 # costs only the rows that changed.
 DRIFT = 0.1
 
-CAREFUL = 0.5  # length of a step where rows are few
+TETHER = 1e-4  # pull of the last coefficients, in rows per row
+
+CAREFUL = 0.5  # length of a step where rows are few,
+PATIENCE = 10  # and number of steps after which it shrinks
 
 # Called after each round; returning True ends the fit.
 OnRound = Callable[[RoundRecord], bool]
@@ -136,6 +140,7 @@ class _Walk:
     pace: Pace | None = None
     losses: LossSummary | None = None
     number: int = 0
+    careful_steps: int = 0
     moved: float = np.inf  # the last step of the coefficients, in standard errors
     rounds: list[RoundRecord] = field(default_factory=list)
     iterations: list[IterationRecord] = field(default_factory=list)
@@ -283,8 +288,15 @@ class _Walk:
         self, stats: StackedStatistics, settings: RoundSettings, start: Solution | None
     ) -> Solution:
         if settings.solver == "gram":
-            return gram.solve(stats, self.objective)
+            return gram.solve(stats, self.objective, self._tether(start))
         return admm.solve(stats, self.objective, settings.admm, start, self.number)
+
+    def _tether(self, last: Solution | None) -> Tether | None:
+        if last is None or not isinstance(self.settings.schedule, Calibrated):
+            return None
+        fleet = self.fleet
+        variance = np.append(fleet.column_variance, 1.0)[: last.z.size]
+        return Tether(last.z, TETHER * fleet.total_weight * variance)
 
     def _stretch(self, last: Vector) -> None:
         """Measure the step in standard errors, and lengthen it as the schedule advises."""
@@ -296,17 +308,26 @@ class _Walk:
             self.moved = np.inf
             return
         step = self.solution.z - last
+        length = 1.0
+        if self.settings.solver == "gram":
+            length = self._step_length(schedule.stretch(self.pace, self.losses))
+            self.solution = self.solution.moved_to(last + length * step)
         size = float(step @ self.stats.pooled_gram @ step)
-        moved = float(np.sqrt(max(size, 0.0) / (0.5 * self.pace.width * step.size)))
+        moved = length * float(np.sqrt(max(size, 0.0) / (0.5 * self.pace.width * step.size)))
         if moved > STALLED * self.moved:
             self.metric = None  # too far from the truth to converge quickly
         self.moved = moved
-        if self.settings.solver == "gram":
-            # Residuals freed of their own pull answer a step more than in proportion: full steps
-            # may go back and forth for ever.
-            advice = schedule.stretch(self.pace, self.losses)
-            length = CAREFUL if self.settings.studentize else advice
-            self.solution = self.solution.moved_to(last + length * step)
+
+    def _step_length(self, advice: float) -> float:
+        """Return the schedule's advice, or shorter and shorter steps where rows are few.
+
+        Residuals freed of their own pull answer a step more than in proportion, so that full
+        steps may go back and forth between neighbouring selections for ever.
+        """
+        if not self.settings.studentize:
+            return advice
+        self.careful_steps += 1
+        return CAREFUL * min(1.0, PATIENCE / self.careful_steps)
 
     def _points(self) -> Matrix:
         """Return the coefficients by which each batch judges its rows."""

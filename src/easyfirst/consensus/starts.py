@@ -19,6 +19,7 @@ from easyfirst.calibration import CleanMixture, log_likelihood, shortfall
 from easyfirst.consensus.elemental import MOST_COEFFICIENTS, MOST_ROWS, elemental_starts
 from easyfirst.consensus.fleet import Fleet
 from easyfirst.consensus.gram import is_well_conditioned, solve_normal
+from easyfirst.consensus.levels import regain_lost_levels
 from easyfirst.consensus.leverage import far_rules
 from easyfirst.consensus.rounds import OnRound, RoundSettings, RoundsResult, Start, run
 from easyfirst.consensus.statistics import Objective
@@ -37,6 +38,7 @@ SCREENED_FEATURES = 2000  # beyond, distances in X cost more than the fit
 MATTERS = 3.0  # squared move of the fit without the far rows, in units of what chance explains
 LEAST_STRATUM = 30  # rows of a stratum that has a clean share of its own
 WORTH_A_METRIC = 3  # rows per sampled row from which products with X are cheaper than X'X
+CHANCES = 4  # that lost levels are given
 CLEARLY_BETTER = 0.01  # in log of clean share over scale
 
 
@@ -68,7 +70,14 @@ class Sample:
         settings: RoundSettings,
     ) -> Sample:
         workers = ResidentWorkers([Resident(rows)])
-        here = replace(fleet, workers=workers, n_rows=(rows.n_samples,))
+        s = rows.sample_weight
+        here = replace(
+            fleet,
+            workers=workers,
+            n_rows=(rows.n_samples,),
+            total_weight=float(rows.n_samples if s is None else s.sum()),
+            column_variance=_column_spread(rows.X),
+        )
         # The start is found by exact solves, whatever solver the fit itself uses.
         settings = replace(
             settings,
@@ -77,7 +86,7 @@ class Sample:
             update_weights="round",
             rows="sample",
             max_rounds=min(settings.max_rounds, MOST_ROUNDS),
-            studentize=studentizes(rows.n_samples, fleet.n_coef),
+            studentize=studentizes(here.total_weight, fleet.n_coef),
         )
         return cls(rows, here, objective, settings)
 
@@ -144,14 +153,14 @@ class Found:
         """The rule that keeps far rows apart, if the fit needs it."""
         return self.sample.fleet.problem.far_rule
 
-    def start(self, n_rows: int) -> Start:
+    def start(self, fleet: Fleet) -> Start:
         """Return where the fit of all rows begins.
 
         Where the sample is much smaller than the data, its Gram matrix serves as the metric of
         the first rounds on all rows.
         """
-        start = continued(self.fit, n_rows / self.sample.n_samples)
-        saves = n_rows >= WORTH_A_METRIC * self.sample.n_samples
+        start = continued(self.fit, fleet.total_weight / self.sample.fleet.total_weight)
+        saves = sum(fleet.n_rows) >= WORTH_A_METRIC * self.sample.n_samples
         if start.gram is None or not (saves and is_well_conditioned(start.gram)):
             return start
         return replace(start, gram_is_metric=True)
@@ -212,9 +221,9 @@ def is_hollow(fit: RoundsResult) -> bool:
     return shortfall(fit.losses, mixture) > float(HOLLOW + 2.0 / np.sqrt(mixture.clean))
 
 
-def studentizes(n_samples: int, n_coef: int) -> bool:
+def studentizes(total_weight: float, n_coef: int) -> bool:
     """Return whether rows are so few that each one's own pull on the fit matters."""
-    return n_samples <= max(MOST_ROWS, 20 * n_coef)
+    return total_weight <= max(MOST_ROWS, 20 * n_coef)
 
 
 def _best_fit(sample: Sample, seed: int, on_round: OnRound) -> Found:
@@ -230,7 +239,7 @@ def _best_fit(sample: Sample, seed: int, on_round: OnRound) -> Found:
             break
         if isinstance(fit.pace, CalibratedPace):
             fits.append(fit)
-    found = Found(_choose(fits), sample)
+    found = Found(_with_lost_levels(sample, _choose(fits), on_round), sample)
     return _keep_far_rows_apart(found, rules[0], on_round) if rules else found
 
 
@@ -267,6 +276,25 @@ def _other_starts(
             yield Start(all_rows, float(np.sqrt(np.sum((y - design @ all_rows) ** 2) / rest)))
         for coef, scale in elemental_starts(design, y, rng):
             yield Start(coef, scale)
+
+
+def _with_lost_levels(sample: Sample, fit: RoundsResult, on_round: OnRound) -> RoundsResult:
+    """Return the fit, or a better one that keeps rows of levels which this one has lost."""
+    fit_intercept = sample.fleet.problem.frame.fit_intercept
+    for _ in range(CHANCES):
+        if not isinstance(fit.pace, CalibratedPace):
+            break
+        scale = mixture_of(fit).scale
+        coef = regain_lost_levels(
+            *sample.design(), sample.weights(fit), fit.solution.z, scale, fit_intercept
+        )
+        if coef is None:
+            break
+        other = sample.fit(on_round, Start(coef, scale))
+        if not isinstance(other.pace, CalibratedPace) or _peak(other) <= _peak(fit) + 1e-4:
+            break
+        fit = other
+    return fit
 
 
 def _keep_far_rows_apart(found: Found, rule: FarRule, on_round: OnRound) -> Found:
@@ -359,6 +387,15 @@ def _canonical(rows: Batch) -> Batch:
         X, y, weight = np.repeat(X, times, axis=0), np.repeat(y, times), None
     order = np.lexsort((*X.T, y))
     return Batch(X[order], y[order], None if weight is None else weight[order])
+
+
+def _column_spread(X: Any) -> Vector:
+    """Return the variance of each column."""
+    n = max(X.shape[0], 1)
+    if sp.issparse(X):
+        square = np.asarray(X.multiply(X).sum(axis=0)).ravel() / n
+        return np.asarray(square - np.square(np.asarray(X.sum(axis=0)).ravel() / n))
+    return np.asarray(np.var(X, axis=0, dtype=np.float64))
 
 
 def _dense(X: Any) -> Matrix:

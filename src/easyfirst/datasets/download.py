@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import http.client
 import os
 import urllib.error
 import urllib.request
@@ -97,7 +98,7 @@ def _fetch(
                 return
         except (urllib.error.HTTPError, ValueError):
             raise
-        except OSError:
+        except (OSError, http.client.HTTPException):
             if attempt == attempts:
                 raise
     raise ConnectionError(f"{url} broke off {attempts} times; run again to continue")

@@ -25,7 +25,7 @@ from easyfirst.local.steps import Problem
 from easyfirst.losses import Loss, Squared
 from easyfirst.penalties import NoPenalty, Penalty, Ridge
 from easyfirst.regularizers import Hard, SelfPacedRegularizer
-from easyfirst.schedules import Geometric, PaceSchedule
+from easyfirst.schedules import Calibrated, Geometric, PaceSchedule
 from easyfirst.sources import ArraySource
 
 # What only a calibrated pace can tell.
@@ -221,7 +221,10 @@ class SelfPacedRegressor(RegressorMixin, BaseEstimator):
             loss=self.loss or Squared(),
             regularizer=self.regularizer or parameters.default_regularizer(settings.schedule),
         )
-        objective = Objective(self.penalty or NoPenalty(), bool(self.fit_intercept))
+        penalty = self.penalty or NoPenalty()
+        if isinstance(settings.schedule, Calibrated):
+            source, penalty = validation.with_countable_weights(source, penalty)
+        objective = Objective(penalty, bool(self.fit_intercept))
         seed = parameters.seed(self.random_state)
         with (
             Watch(self.callbacks, self.verbose, settings.max_rounds) as watch,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import narwhals as nw
@@ -19,9 +20,11 @@ from sklearn.utils.validation import (
 )
 
 from easyfirst.contracts import Vector
+from easyfirst.penalties import Penalty, Ridge
 from easyfirst.sources.arrays import ArraySource
 
 MOST_FEATURES = 16_384  # beyond, one Gram matrix alone takes more than 2 GiB
+LARGEST = 1e120  # squares of larger numbers, summed over rows, overflow
 MAX_NAMED = 5  # columns listed in a message before "and k more"
 
 
@@ -42,6 +45,8 @@ def training_source(
             f"({8e-9 * X.shape[1] ** 2:.1f} GB each); at most {MOST_FEATURES:,} columns are "
             f"possible: select or combine columns first"
         )
+    _require_magnitude("X", X.data if sp.issparse(X) else X)
+    _require_magnitude("y", y)
     if batches is not None and n_batches is not None:
         raise ValueError("give either batches (an id per row) or n_batches, not both")
     if n_batches is not None and n_batches > X.shape[0]:
@@ -50,6 +55,36 @@ def training_source(
             f"use at most one batch per row"
         )
     return ArraySource(X, y, weight, n_batches, _batch_ids(batches, X))
+
+
+def with_countable_weights(source: ArraySource, penalty: Penalty) -> tuple[ArraySource, Penalty]:
+    """Return the source with sample weights that can be counted like rows.
+
+    Whole weights are repeated rows. Others only say how rows compare, so they are brought to a
+    mean of one, and a quadratic penalty along with them.
+    """
+    weight = source.sample_weight
+    if weight is None or np.all(weight == np.rint(weight)):
+        return source, penalty
+    factor = float(np.count_nonzero(weight) / weight.sum())
+    if isinstance(penalty, Ridge):
+        penalty = replace(penalty, strength=penalty.strength * factor)
+    return replace(source, sample_weight=weight * factor), penalty
+
+
+def _require_magnitude(name: str, values: NDArray[Any]) -> None:
+    """Refuse numbers whose squares a float cannot hold."""
+    largest = max(abs(float(np.max(values, initial=0.0))), abs(float(np.min(values, initial=0.0))))
+    if largest > LARGEST:
+        raise ValueError(
+            f"{name} holds values as large as {largest:.3g}, whose squares leave the range of "
+            f"floating-point numbers: rescale {name} to at most {LARGEST:g}"
+        )
+    if name == "y" and 0 < largest < 1.0 / LARGEST:
+        raise ValueError(
+            f"y is as small as {largest:.3g} throughout, and its squares vanish among "
+            f"floating-point numbers: rescale y to at least {1.0 / LARGEST:g}"
+        )
 
 
 def prediction_rows(estimator: BaseEstimator, X: Any) -> Any:
