@@ -174,7 +174,7 @@ def find_start(
     wanted = ROWS_PER_COEFFICIENT * fleet.n_coef
     basic = int(np.clip(wanted, SMALLEST_SAMPLE, LARGEST_SAMPLE))
     size = min(n_rows, basic)
-    if size == n_rows:
+    if studentizes(fleet.total_weight, fleet.n_coef):
         settings = thorough(settings)
     while True:
         sample = Sample.draw(fleet, objective, settings, size, seed)
