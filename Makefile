@@ -71,6 +71,6 @@ $(VENV)/.tool: $(VENV)/.base
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.base
-	@echo "Installing easyfirst[dev,tool]"
-	@$(PIP) install --no-build-isolation --constraint constraints.txt --editable '.[dev,tool]'
+	@echo "Installing easyfirst[dev,tool,plot]"
+	@$(PIP) install --no-build-isolation --constraint constraints.txt --editable '.[dev,tool,plot]'
 	@touch $@ $(VENV)/.tool

@@ -1,22 +1,30 @@
 """Learn from data in which many rows are wrong: easy rows first, corrupted rows never."""
 
-from easyfirst import (
-    callbacks,
-    datasets,
-    engines,
-    losses,
-    metrics,
-    penalties,
-    regularizers,
-    schedules,
-    sources,
-)
-from easyfirst.estimators import SelfPacedRegressor
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from easyfirst import (
+        baselines,
+        callbacks,
+        datasets,
+        engines,
+        losses,
+        metrics,
+        penalties,
+        regularizers,
+        schedules,
+        sources,
+    )
+    from easyfirst.estimators import SelfPacedRegressor
 
 __version__ = "0.1.0"
 
 __all__ = [
     "SelfPacedRegressor",
+    "baselines",
     "callbacks",
     "datasets",
     "engines",
@@ -27,3 +35,20 @@ __all__ = [
     "schedules",
     "sources",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first asked for.
+
+    scikit-learn takes a second to load, which a command that only prints its help need not wait
+    for.
+    """
+    if name not in __all__:
+        raise AttributeError(f"module 'easyfirst' has no attribute {name!r}")
+    if name == "SelfPacedRegressor":
+        return importlib.import_module("easyfirst.estimators").SelfPacedRegressor
+    return importlib.import_module(f"easyfirst.{name}")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]
