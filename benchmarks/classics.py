@@ -164,6 +164,9 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--out", type=Path, help="write the table to this file as well")
     options = parser.parse_args()
+    if not options.data.exists():
+        print(f"No data at {options.data}; name the folder with --data")
+        return
     text = table(options.data)
     print(text)
     if options.out:

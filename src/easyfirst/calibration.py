@@ -49,6 +49,11 @@ class CleanMixture:
         """The width of the entropic step: twice the clean variance."""
         return 2.0 * self.scale**2
 
+    @property
+    def odds_at_zero(self) -> float:
+        """How many corrupted rows there are per clean one where the fit is exact, at worst."""
+        return float(np.max(self._odds(np.array([self.share]))))
+
     def thresholds(self, shares: Vector) -> Matrix:
         """Return the (below, above) thresholds on the loss for batches with these clean shares.
 

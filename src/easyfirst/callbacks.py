@@ -35,9 +35,10 @@ class RoundLogger(Callback):
     def on_round_end(self, record: RoundRecord) -> None:
         """Log the round."""
         logger.info(
-            "round %d: pace %.4g, %.0f rows selected, %.2g %% of the weight changed, "
+            "round %d on %s rows: pace %.4g, %.0f rows selected, %.3g %% of the weight changed, "
             "%d iterations, %.3f s",
             record.round,
+            record.rows,
             record.pace,
             record.selected,
             100 * record.changed,

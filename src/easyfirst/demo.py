@@ -17,7 +17,10 @@ CORRUPTED = 0.4
 
 def main() -> None:
     """Fit 100,000 rows, 40 % of them corrupted, and print who recovered the truth."""
-    from rich.console import Console
+    try:
+        from rich.console import Console
+    except ImportError:
+        raise SystemExit("The demo needs the 'tool' extra: pip install 'easyfirst[tool]'") from None
 
     console = Console()
     data = make_corrupted_regression(

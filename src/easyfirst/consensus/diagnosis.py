@@ -8,8 +8,8 @@ import numpy as np
 import scipy.linalg as la
 
 from easyfirst.calibration import ROUNDING, information
-from easyfirst.consensus.rounds import OnRound, RoundsResult, Start
-from easyfirst.consensus.starts import Found, Sample, continued, is_hollow, mixture_of
+from easyfirst.consensus.rounds import RoundsResult, Start
+from easyfirst.consensus.starts import Found, Sample, continued, is_hollow, mixture_of, unheard
 from easyfirst.contracts import Vector
 from easyfirst.schedules import CalibratedPace
 
@@ -30,7 +30,7 @@ class Rivalry:
     support: float = 0.0
 
 
-def look_for_rivals(found: Found, on_round: OnRound) -> tuple[Found, Rivalry]:
+def look_for_rivals(found: Found) -> tuple[Found, Rivalry]:
     """Try to leave a point between two models, then to fit what the model leaves over.
 
     Half-way between two equally supported models the residuals look like those of one noisy
@@ -42,12 +42,14 @@ def look_for_rivals(found: Found, on_round: OnRound) -> tuple[Found, Rivalry]:
     spread, chance, direction = _spread_along_design(sample, found.fit)
     if spread > max(SUSPICIOUS, 2.0 * chance):
         aside = found.fit.solution.z + mixture_of(found.fit).scale * direction
-        other = sample.fit(on_round, Start(aside))
+        other = sample.fit(unheard, Start(aside))
         if isinstance(other.pace, CalibratedPace) and _is_tighter(other, found.fit):
             found = Found(other, sample)
             spread, chance, _ = _spread_along_design(sample, other)
-    between = spread if spread > max(BETWEEN, 2.0 * chance) else 0.0
-    return found, Rivalry(between, _rival_support(sample, found.fit, on_round))
+    # A penalty makes residuals follow the columns, too.
+    suspicious = spread > max(BETWEEN, 2.0 * chance)
+    between = spread if suspicious and sample.objective.is_unpenalised else 0.0
+    return found, Rivalry(between, _rival_support(sample, found.fit))
 
 
 def doubts_about(result: RoundsResult, rivalry: Rivalry) -> tuple[str, ...]:
@@ -63,6 +65,12 @@ def doubts_about(result: RoundsResult, rivalry: Rivalry) -> tuple[str, ...]:
             f"The rows that look clean are worth only {max(worth, 0.0):.0f} rows to {q} "
             f"coefficients, and are a minority: too few to tell a model from chance. Add rows or "
             f"drop columns."
+        )
+    if mixture.odds_at_zero > 1.0:
+        doubts.append(
+            f"Only {100 * mixture.share:.2g} % of the rows look clean, and even a row that fits "
+            f"exactly is more likely corrupted than clean: the noise may be skewed or far from "
+            f"normal, or there is no model to recover. Try a transformation of y."
         )
     if is_hollow(result):
         doubts.append(
@@ -116,14 +124,14 @@ def _spread_along_design(sample: Sample, fit: RoundsResult) -> tuple[float, floa
     return float(values[0]), float(np.sqrt(8.0 * q / total)), vectors[:, 0] / norms
 
 
-def _rival_support(sample: Sample, fit: RoundsResult, on_round: OnRound) -> float:
+def _rival_support(sample: Sample, fit: RoundsResult) -> float:
     """Return how many clean rows a model of the remaining rows has, relative to this one's."""
     mixture = mixture_of(fit)
     q = sample.fleet.n_coef
     thin = max(1, sample.n_samples // (50 * q + ROWS_FOR_RIVALS))
     if thin > 1:  # a rival of near-equal support shows on fewer rows
         sample = sample.only((np.arange(sample.n_samples) % thin == 0).astype(np.float64))
-        fit = sample.fit(on_round, continued(fit, 1.0 / thin))
+        fit = sample.fit(unheard, continued(fit, 1.0 / thin))
         if not isinstance(fit.pace, CalibratedPace):
             return 0.0
         mixture = mixture_of(fit)
@@ -132,10 +140,10 @@ def _rival_support(sample: Sample, fit: RoundsResult, on_round: OnRound) -> floa
     # Rows near both models are not among the rest, so half of ours may already be a rival.
     if rest.sum() < max(0.5 * mixture.clean, 4.0 * q):
         return 0.0
-    alone = sample.only(rest).fit(on_round)
+    alone = sample.only(rest).fit(unheard)
     if not isinstance(alone.pace, CalibratedPace) or mixture_of(alone).scale > 4 * mixture.scale:
         return 0.0
-    rival = sample.fit(on_round, continued(alone))
+    rival = sample.fit(unheard, continued(alone))
     if not isinstance(rival.pace, CalibratedPace) or rival.losses is None:
         return 0.0
     theirs, their_v = mixture_of(rival), sample.weights(rival)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg as la
+from numpy.typing import NDArray
 
 from easyfirst.consensus.solution import Solution
 from easyfirst.consensus.statistics import Objective, StackedStatistics
@@ -82,6 +83,15 @@ def is_well_conditioned(gram: Matrix) -> bool:
         return False
     values = la.eigvalsh(gram / norms[:, None] / norms, check_finite=False)
     return bool(values[0] > WELL_CONDITIONED * values[-1])
+
+
+def undetermined(gram: Matrix) -> NDArray[np.bool_]:
+    """Return which coefficients the rows leave open, alone or in combination with others."""
+    norms = np.sqrt(np.maximum(np.diagonal(gram), 0.0))
+    scale = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0)
+    values, vectors = la.eigh(gram * scale[:, None] * scale, check_finite=False)
+    kept = vectors[:, values > values[-1] * SINGULAR * len(values)]
+    return np.asarray(np.sum(np.square(kept), axis=1) < 1.0 - 1e-6)
 
 
 def inverse_root(gram: Matrix, diagonal: Vector | None) -> Matrix:

@@ -56,6 +56,9 @@ class History:
     rounds: tuple[RoundRecord, ...] = ()
     iterations: tuple[IterationRecord, ...] = ()
 
+    def __repr__(self) -> str:
+        return f"<History of {len(self.rounds)} rounds and {len(self.iterations)} iterations>"
+
     def to_frame(
         self, what: Literal["rounds", "iterations"] = "rounds", backend: Any = "pandas"
     ) -> Any:

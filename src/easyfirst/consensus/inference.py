@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from easyfirst.consensus.fleet import Fleet, Weightings
-from easyfirst.consensus.gram import inverse_root
+from easyfirst.consensus.gram import inverse_root, undetermined
 from easyfirst.contracts import Matrix, Vector
 
 
@@ -20,11 +20,13 @@ def standard_errors(fleet: Fleet, weightings: Weightings, scale: float, gram: Ma
     cov = sum(psi**2) (S0 - q) / (S1 - q S2 / S1)**2 * G^-1 with S0 = sum v, S1 = sum psi',
     S2 = sum psi'**2 and G the weighted Gram matrix: the sandwich for rows whose corruption does
     not depend on X. The terms in q are for few clean rows per coefficient; without corruption
-    the formula is that of least squares.
+    the formula is that of least squares. Coefficients that the rows do not determine have an
+    infinite standard error.
     """
     weight, slope, pull, slope_squared = fleet.influence(weightings, scale)
     q = len(gram)
     rest = max(weight - q, 1.0)
     worth = max(slope - q * slope_squared / max(slope, 1e-300), 1.0)
     root = inverse_root(gram, None)
-    return np.asarray(np.sqrt(pull * rest / worth**2 * np.sum(np.square(root), axis=1)))
+    errors = np.sqrt(pull * rest / worth**2 * np.sum(np.square(root), axis=1))
+    return np.where(undetermined(gram), np.inf, errors)

@@ -86,7 +86,7 @@ def fit_model(
     rivalry = Rivalry()
     if isinstance(settings.schedule, Calibrated):
         found = find_start(fleet, objective, settings, seed, on_round)
-        found, rivalry = look_for_rivals(found, on_round)
+        found, rivalry = look_for_rivals(found)
         fleet = replace(fleet, problem=replace(fleet.problem, far_rule=found.far_rule))
         seen = np.maximum(fleet.column_variance, found.sample.fleet.column_variance)
         fleet = replace(fleet, column_variance=seen)

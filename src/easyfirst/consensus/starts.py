@@ -19,6 +19,7 @@ from easyfirst.calibration import CleanMixture, log_likelihood, shortfall
 from easyfirst.consensus.elemental import MOST_COEFFICIENTS, MOST_ROWS, elemental_starts
 from easyfirst.consensus.fleet import Fleet
 from easyfirst.consensus.gram import is_well_conditioned, solve_normal
+from easyfirst.consensus.history import RoundRecord
 from easyfirst.consensus.levels import regain_lost_levels
 from easyfirst.consensus.leverage import far_rules
 from easyfirst.consensus.rounds import OnRound, RoundSettings, RoundsResult, Start, run
@@ -166,6 +167,12 @@ class Found:
         return replace(start, gram_is_metric=True)
 
 
+def unheard(record: RoundRecord) -> bool:
+    """Say nothing about rounds of fits that are only compared with others."""
+    del record
+    return False
+
+
 def find_start(
     fleet: Fleet, objective: Objective, settings: RoundSettings, seed: int, on_round: OnRound
 ) -> Found:
@@ -230,17 +237,16 @@ def _best_fit(sample: Sample, seed: int, on_round: OnRound) -> Found:
     fits = [sample.fit(on_round)]
     rng = np.random.default_rng(seed)
     few_rows = sample.n_samples < sample.fleet.n_coef + 2
-    if sample.rows.n_features > SCREENED_FEATURES or few_rows:
+    stopped = fits[0].status.code == "callback"
+    if sample.rows.n_features > SCREENED_FEATURES or few_rows or stopped:
         return Found(fits[0], sample)
     rules = _rules_that_matter(sample, rng)
-    for start in _other_starts(sample, fits, rules, rng, on_round):
-        fit = sample.fit(on_round, start)
-        if fit.status.code == "callback":
-            break
+    for start in _other_starts(sample, fits, rules, rng):
+        fit = sample.fit(unheard, start)
         if isinstance(fit.pace, CalibratedPace):
             fits.append(fit)
-    found = Found(_with_lost_levels(sample, _choose(fits), on_round), sample)
-    return _keep_far_rows_apart(found, rules[0], on_round) if rules else found
+    found = Found(_with_lost_levels(sample, _choose(fits)), sample)
+    return _keep_far_rows_apart(found, rules[0]) if rules else found
 
 
 def _rules_that_matter(sample: Sample, rng: np.random.Generator) -> Sequence[FarRule]:
@@ -258,13 +264,12 @@ def _other_starts(
     fits: list[RoundsResult],
     rules: Sequence[FarRule],
     rng: np.random.Generator,
-    on_round: OnRound,
 ) -> Iterator[Start]:
     """Yield starts that could lead elsewhere than the fits made so far."""
     for rule in rules:
         kept = (rule.score(sample.dense()) <= 1).astype(np.float64)
         if _depends_on_far_rows(sample, _choose(fits), kept):
-            screened = sample.only(kept).fit(on_round)
+            screened = sample.only(kept).fit(unheard)
             if isinstance(screened.pace, CalibratedPace):
                 yield continued(screened)
     n_coef = sample.fleet.n_coef
@@ -278,7 +283,7 @@ def _other_starts(
             yield Start(coef, scale)
 
 
-def _with_lost_levels(sample: Sample, fit: RoundsResult, on_round: OnRound) -> RoundsResult:
+def _with_lost_levels(sample: Sample, fit: RoundsResult) -> RoundsResult:
     """Return the fit, or a better one that keeps rows of levels which this one has lost."""
     fit_intercept = sample.fleet.problem.frame.fit_intercept
     for _ in range(CHANCES):
@@ -290,14 +295,14 @@ def _with_lost_levels(sample: Sample, fit: RoundsResult, on_round: OnRound) -> R
         )
         if coef is None:
             break
-        other = sample.fit(on_round, Start(coef, scale))
+        other = sample.fit(unheard, Start(coef, scale))
         if not isinstance(other.pace, CalibratedPace) or _peak(other) <= _peak(fit) + 1e-4:
             break
         fit = other
     return fit
 
 
-def _keep_far_rows_apart(found: Found, rule: FarRule, on_round: OnRound) -> Found:
+def _keep_far_rows_apart(found: Found, rule: FarRule) -> Found:
     """Fit again with strata of far rows, if those hold fewer clean rows than the inside does.
 
     Bad rows far out in X come near the fit by chance now and then, and each pulls like a hundred
@@ -315,7 +320,7 @@ def _keep_far_rows_apart(found: Found, rule: FarRule, on_round: OnRound) -> Foun
         chance = 4.0 * np.sqrt(max(inside * (1.0 - inside), 0.01) / outside.size)
         if np.mean(outside) < inside - 0.05 - chance:
             apart = sample.with_far_rule(replace(rule, cuts=cuts))
-            return Found(apart.fit(on_round, continued(fit)), apart)
+            return Found(apart.fit(unheard, continued(fit)), apart)
     return found
 
 

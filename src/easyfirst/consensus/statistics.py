@@ -120,6 +120,11 @@ class Objective:
     penalty: Penalty
     fit_intercept: bool
 
+    @property
+    def is_unpenalised(self) -> bool:
+        """Whether nothing draws the coefficients away from the best fit."""
+        return self.penalty.quadratic_strength == 0
+
     def slopes(self, coef: Vector) -> Vector:
         """Return the penalised part of the coefficients."""
         return coef[:-1] if self.fit_intercept else coef

@@ -18,9 +18,13 @@ class Status:
         return self.message
 
 
+def _counted(rounds: int) -> str:
+    return "1 round" if rounds == 1 else f"{rounds} rounds"
+
+
 def converged(rounds: int) -> Status:
     """Every criterion was met."""
-    return Status("converged", f"Converged after {rounds} rounds.", converged=True)
+    return Status("converged", f"Converged after {_counted(rounds)}.", converged=True)
 
 
 def out_of_rounds(rounds: int, changed: float, pace_final: bool) -> Status:
@@ -32,7 +36,7 @@ def out_of_rounds(rounds: int, changed: float, pace_final: bool) -> Status:
     )
     return Status(
         "max_rounds",
-        f"Stopped after {rounds} rounds while {why}; raise max_rounds.",
+        f"Stopped after {_counted(rounds)} while {why}; raise max_rounds.",
         converged=False,
     )
 
@@ -41,7 +45,7 @@ def out_of_iterations(rounds: int, max_iter: int) -> Status:
     """The weights settled, but the batches had not agreed in the last round."""
     return Status(
         "max_iter",
-        f"The weights stood still after {rounds} rounds, but the batches had not agreed within "
+        f"The weights stood still after {_counted(rounds)}, but the batches had not agreed within "
         f"{max_iter} iterations of the last one; raise max_iter, use rho='auto', or "
         f"solver='gram'.",
         converged=False,
@@ -50,4 +54,4 @@ def out_of_iterations(rounds: int, max_iter: int) -> Status:
 
 def stopped_by_callback(rounds: int) -> Status:
     """A callback asked for the end."""
-    return Status("callback", f"Stopped by a callback after {rounds} rounds.", converged=True)
+    return Status("callback", f"Stopped by a callback after {_counted(rounds)}.", converged=True)

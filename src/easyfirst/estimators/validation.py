@@ -162,7 +162,7 @@ def _explain(error: Exception, X: Any) -> str:
     """Add to scikit-learn's message which columns are to blame, where that can be told."""
     message = str(error)
     culprits = _culprits(X)
-    return f"{message}\n{culprits}" if culprits else message
+    return f"{culprits}\n{message}" if culprits else message
 
 
 def _culprits(X: Any) -> str:
@@ -172,7 +172,7 @@ def _culprits(X: Any) -> str:
             n_bad = int(np.sum(~np.isfinite(values)))
             if n_bad:
                 bad.append(f"{name!r} ({n_bad} rows)")
-        elif values.dtype.kind not in "iub" and not _numeric(values):
+        elif values.dtype.kind in "mM" or (values.dtype.kind not in "iub" and not _numeric(values)):
             text.append(repr(name))
     lines = []
     if bad:
