@@ -39,7 +39,9 @@ def test_importing_easyfirst_loads_no_cluster_plotting_or_dataframe_library(stub
     # scikit-learn itself loads pandas where it is installed; nothing may come on top of that.
     unavoidable = loaded_after("import sklearn.utils.validation", stubs)
     assert set(unavoidable) <= {"pandas"}
-    assert loaded_after("import easyfirst", stubs) == unavoidable
+    everything = "import easyfirst\nfor name in easyfirst.__all__: getattr(easyfirst, name)"
+    assert loaded_after(everything, stubs) == unavoidable
+    assert loaded_after("import easyfirst", stubs) == []
 
 
 def test_the_package_is_marked_as_typed():

@@ -37,7 +37,7 @@ DRIFT = 0.1
 TETHER = 1e-4  # pull of the last coefficients, in rows per row
 
 CAREFUL = 0.5  # length of a step where rows are few,
-PATIENCE = 10  # and number of steps after which it shrinks
+PATIENCE = 15  # and number of steps after which any step shrinks
 
 # Called after each round; returning True ends the fit.
 OnRound = Callable[[RoundRecord], bool]
@@ -140,7 +140,7 @@ class _Walk:
     pace: Pace | None = None
     losses: LossSummary | None = None
     number: int = 0
-    careful_steps: int = 0
+    calibrated_steps: int = 0
     moved: float = np.inf  # the last step of the coefficients, in standard errors
     rounds: list[RoundRecord] = field(default_factory=list)
     iterations: list[IterationRecord] = field(default_factory=list)
@@ -319,15 +319,15 @@ class _Walk:
         self.moved = moved
 
     def _step_length(self, advice: float) -> float:
-        """Return the schedule's advice, or shorter and shorter steps where rows are few.
+        """Return the schedule's advice, or less where rows are few, and less and less later on.
 
-        Residuals freed of their own pull answer a step more than in proportion, so that full
-        steps may go back and forth between neighbouring selections for ever.
+        Thresholds follow the fit, and the fit the thresholds: full steps may go back and forth
+        between neighbouring selections for ever, above all where residuals are freed of their
+        own pull and answer a step more than in proportion.
         """
-        if not self.settings.studentize:
-            return advice
-        self.careful_steps += 1
-        return CAREFUL * min(1.0, PATIENCE / self.careful_steps)
+        self.calibrated_steps += 1
+        length = CAREFUL if self.settings.studentize else advice
+        return length * min(1.0, PATIENCE / self.calibrated_steps) ** 2
 
     def _points(self) -> Matrix:
         """Return the coefficients by which each batch judges its rows."""
