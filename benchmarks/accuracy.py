@@ -175,8 +175,8 @@ largest error of `corrupted_fraction_`. *F1* compares the flagged rows (weight b
 the Bayes rule that knows the truth. *Coverage* is that of the 95 % intervals of the coefficients.
 
 Where a target is missed although the ratio equals its limit, no search can reach it with this
-model: the corrupted rows near the truth set the bound. The limit does not know strata of far rows, so
-that scattered leverage is fitted better than it.
+model: the corrupted rows near the truth set the bound. The limit does not know strata of far rows,
+so that scattered leverage is fitted better than it.
 """
 
 

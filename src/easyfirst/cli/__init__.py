@@ -1,0 +1,1 @@
+"""The command line: each command parses, builds, calls and prints, and nothing else."""

@@ -1,0 +1,36 @@
+"""Entry point of the command `easyfirst`; commands are imported when they are called."""
+
+from __future__ import annotations
+
+import sys
+
+# Which extra a missing module belongs to.
+EXTRAS = {
+    "click": "tool",
+    "jinja2": "tool",
+    "pandas": "tool",
+    "pyarrow": "tool",
+    "rich": "tool",
+    "matplotlib": "tool,plot",
+}
+
+
+def main() -> None:
+    """Run the command line; say what to install where an optional package is missing."""
+    try:
+        from easyfirst.cli.group import easyfirst
+
+        easyfirst(prog_name="easyfirst")
+    except ModuleNotFoundError as error:
+        extra = EXTRAS.get((error.name or "").partition(".")[0])
+        if extra is None:
+            raise
+        print(
+            f"easyfirst needs {error.name} for this: pip install 'easyfirst[{extra}]'",
+            file=sys.stderr,
+        )
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
