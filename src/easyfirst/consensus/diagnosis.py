@@ -9,7 +9,8 @@ import scipy.linalg as la
 
 from easyfirst.calibration import ROUNDING, information
 from easyfirst.consensus.rounds import RoundsResult, Start
-from easyfirst.consensus.starts import Found, Sample, continued, is_hollow, mixture_of, unheard
+from easyfirst.consensus.sample import Sample
+from easyfirst.consensus.starts import Found, continued, is_hollow, mixture_of, unheard
 from easyfirst.contracts import Vector
 from easyfirst.schedules import CalibratedPace
 

@@ -18,7 +18,8 @@ from easyfirst.consensus.history import History
 from easyfirst.consensus.inference import standard_errors
 from easyfirst.consensus.polish import polish
 from easyfirst.consensus.rounds import OnRound, RoundSettings, RoundsResult, Start, run
-from easyfirst.consensus.starts import Found, find_start, mixture_of, studentizes, thorough
+from easyfirst.consensus.sample import studentizes
+from easyfirst.consensus.starts import Found, find_start, mixture_of, thorough
 from easyfirst.consensus.statistics import Objective
 from easyfirst.consensus.status import Status
 from easyfirst.contracts import Vector
