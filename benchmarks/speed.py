@@ -14,6 +14,7 @@ import platform
 import resource
 import subprocess
 import sys
+import threading
 import time
 import warnings
 from collections.abc import Callable
@@ -153,13 +154,29 @@ def memory(n: int, p: int) -> str:
 
 
 def extra_memory(n: int, p: int) -> float:
-    """Return the growth of this process's peak memory during a fit, over the size of X."""
+    """Return how much this process grows at most during a fit, over the size of X."""
     X, y, _, _ = make(n, p, 0.5)
     SelfPacedRegressor().fit(X[:3000], y[:3000])
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    gc.collect()
+    before, peak, done = resident_bytes(), 0, threading.Event()
+
+    def watch() -> None:
+        nonlocal peak
+        while not done.wait(0.002):
+            peak = max(peak, resident_bytes())
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
     SelfPacedRegressor().fit(X, y)
-    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return 1024 * (after - before) / X.nbytes
+    done.set()
+    watcher.join()
+    return (peak - before) / X.nbytes
+
+
+def resident_bytes() -> int:
+    """Return the memory this process has in use now (Linux)."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize()
 
 
 def growth(sizes: list[int], p: int = 50) -> list[str]:
@@ -200,8 +217,8 @@ def main() -> None:
     lines = [
         "# Benchmarks",
         "",
-        "`python benchmarks/speed.py` makes this page. Times are medians, in units of the floor",
-        f"(and seconds, with half the range) on {platform.machine()}, Python "
+        "`python benchmarks/speed.py` makes this page. Times are in units of the floor (in seconds,",
+        f"median and half the range of {options.repeats} run(s)) on {platform.machine()}, Python "
         f"{platform.python_version()}, NumPy {np.__version__}.",
         "",
     ]
