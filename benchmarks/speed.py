@@ -217,7 +217,7 @@ def main() -> None:
     lines = [
         "# Benchmarks",
         "",
-        "`python benchmarks/speed.py` makes this page. Times are in units of the floor (in seconds,",
+        "`python benchmarks/speed.py` makes this page. Times are in units of the floor (seconds,",
         f"median and half the range of {options.repeats} run(s)) on {platform.machine()}, Python "
         f"{platform.python_version()}, NumPy {np.__version__}.",
         "",

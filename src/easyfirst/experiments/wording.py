@@ -23,8 +23,8 @@ How to read the tables:
   their paper is a row of its own. SPL is run per batch and averaged, which is what the paper's
   values are, with the pace at 1 throughout: the paper says "lambda = 1" and not where it starts.
   This reading was chosen among six that we tried (starts, end points, iteration limits) because it
-  comes nearest to the printed values, so their agreement is partly by choice. A pace that grows from
-  0.1 to 1 per batch, and the same on pooled rows, have smaller errors and rows of their own.
+  comes nearest to the printed values, so their agreement is partly by choice. A pace that grows
+  from 0.1 to 1 per batch, and the same on pooled rows, have smaller errors and rows of their own.
 - An entry is the mean over the seeds ± their standard deviation. `*` marks the smallest error of
   a column, limits apart; `!` marks our entry where a rival's mean is smaller, and every such cell
   is listed below its table. `†` marks published values below the oracle.
