@@ -210,7 +210,9 @@ class SelfPacedRegressor(RegressorMixin, BaseEstimator):
         y
             One number per row.
         sample_weight
-            How much each row counts: 2 is the same as the row twice, 0 as no row.
+            How much each row counts: 2 is the same as the row twice, 0 as no row. For the
+            calibrated pace, weights that are not whole only say how rows compare, and are
+            brought to a mean of one.
         batches
             An id per row: rows with the same id form a batch.
         """
