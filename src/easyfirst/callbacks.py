@@ -7,6 +7,7 @@ prints; `verbose` only chooses one of these.
 from __future__ import annotations
 
 import logging
+import math
 import sys
 from typing import Any
 
@@ -123,6 +124,4 @@ class ProgressBar(Callback):
 
 def _settled(changed: float) -> float:
     """Map the share of weight that moved to [0, 1]: one percent is 1/3, a millionth is 1."""
-    import math
-
     return min(1.0, max(0.0, -math.log10(max(changed, 1e-6)) / 6.0))

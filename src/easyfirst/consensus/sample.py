@@ -58,7 +58,7 @@ class Sample:
             workers=workers,
             n_rows=(rows.n_samples,),
             total_weight=float(rows.n_samples if s is None else s.sum()),
-            column_variance=_column_spread(rows.X),
+            column_variance=_column_variance(rows.X),
         )
         # The start is found by exact solves, whatever solver the fit itself uses.
         settings = replace(
@@ -152,7 +152,7 @@ def _canonical(rows: Batch) -> Batch:
     return Batch(X[order], y[order], None if weight is None else weight[order])
 
 
-def _column_spread(X: Any) -> Vector:
+def _column_variance(X: Any) -> Vector:
     """Return the variance of each column."""
     n = max(X.shape[0], 1)
     if sp.issparse(X):

@@ -74,7 +74,8 @@ FINDINGS: dict[str, tuple[str, ...]] = {
         "says nothing about rental prices.",
     ),
     "rental": (
-        "Real features only: the neighbourhood's mean price (from training rows, drawn towards "
+        "Real features only: the neighbourhood's mean price (from training rows before "
+        "corruption, for every method, drawn towards "
         "the city's mean where they are few), size, one column per room and building type, and "
         "activity. Training and test snapshots are years apart: New York 2015 and 2020, Los "
         "Angeles 2017 and 2020, Barcelona 2015-2017 and 2018-2019 (322,000 training rows, the "
