@@ -23,6 +23,7 @@ SMALL_WINDOW = 10.0  # the same for a hundred rows or fewer, where the scale its
 FINEST = 1.0 / 32.0  # of a scale: residuals below tell nothing more about it
 PSEUDO_ROWS = 0.35  # corrupted rows taken for granted on each side: no finite row is ever certain
 PRIOR_ROWS = 20.0  # rows' worth of the overall clean share in a batch's own
+SHARE_TOLERANCE = 1e-12  # of a batch's clean share
 ROUNDING = 2.0**-34  # residuals below this share of the spread of y are rounding errors
 HALF_OCTAVE = BINS_PER_OCTAVE // 2
 LARGEST_EXPONENT = 1400.0  # keeps exp within range for rows that are out anyway
@@ -146,24 +147,34 @@ def _likely_shares(
 ) -> Vector:
     """Return the clean share of every group that makes its histogram most likely.
 
-    Scale and corrupted levels are given; what is left is concave in the share, so bisection on
-    its derivative finds the maximum. The prior enters as rows that are clean in that share.
+    Scale and corrupted levels are given; what is left is concave in the share, so Newton's steps,
+    halved towards the bracket where they leave it, find the maximum. The prior enters as rows
+    that are clean in that share.
     """
     edges = bin_edges(losses.anchor)
     used = np.flatnonzero(losses.merged.sum(axis=0))
     last = int(np.searchsorted(edges, WINDOW * mixture.scale))
     near = used[used < last]
-    odds = mixture.flat_odds(bin_middles(losses.anchor)[near])
-    observed = counts[:, :, near]
-    outside = counts.sum(axis=(1, 2)) - observed.sum(axis=(1, 2))
-    low, high = np.zeros(len(counts)), np.ones(len(counts))
+    odds = mixture.flat_odds(bin_middles(losses.anchor)[near]).ravel()
+    observed = counts[:, :, near].reshape(len(counts), -1)
+    outside = counts.sum(axis=(1, 2)) - observed.sum(axis=1)
+    low = np.full(len(counts), SHARE_TOLERANCE)
+    high = 1.0 - low
+    share = np.clip(np.broadcast_to(prior, len(counts)), 0.01, 0.99)
     for _ in range(40):
-        share = 0.5 * (low + high)
-        gain = (1.0 - odds) / (share[:, None, None] + (1.0 - share)[:, None, None] * odds)
-        slope = np.sum(observed * gain, axis=(1, 2)) - outside / (1.0 - share)
-        slope += PRIOR_ROWS * (prior / share - (1.0 - prior) / (1.0 - share))
+        gain = (1.0 - odds) / (odds + share[:, None] * (1.0 - odds))
+        clean, corrupted = prior / share, (1.0 - prior + outside / PRIOR_ROWS) / (1.0 - share)
+        slope = np.einsum("gb,gb->g", observed, gain) + PRIOR_ROWS * (clean - corrupted)
+        fall = np.einsum("gb,gb,gb->g", observed, gain, gain)
+        fall += PRIOR_ROWS * (clean / share + corrupted / (1.0 - share))
         low, high = np.where(slope > 0, share, low), np.where(slope > 0, high, share)
-    return np.asarray(0.5 * (low + high))
+        step = share + slope / fall
+        step = np.where((step >= low) & (step <= high), step, 0.5 * (low + high))
+        moved = float(np.max(np.abs(step - share), initial=0.0))
+        share = step
+        if moved < SHARE_TOLERANCE:
+            break
+    return np.asarray(share)
 
 
 def bin_middles(anchor: float) -> Vector:
