@@ -133,9 +133,19 @@ def local_dask(n_workers, threads_per_worker=1):
 
 
 def dask_worker_pids(client):
-    """The worker processes that the scheduler knows: those that do the work."""
+    """The worker processes that are up and known to the scheduler: those that do the work.
+
+    Dask gives a worker up that dies while it starts, so these are left to start.
+    """
     known = client.cluster.scheduler.workers
-    return [nanny.pid for nanny in client.cluster.workers.values() if nanny.worker_address in known]
+    return [
+        nanny.pid
+        for nanny in client.cluster.workers.values()
+        if nanny.worker_address in known
+        and nanny.status.name == "running"
+        and nanny.process is not None
+        and nanny.process.status.name == "running"
+    ]
 
 
 @contextlib.contextmanager

@@ -80,7 +80,7 @@ def test_any_number_of_tasks_gives_the_bits_of_one_process(spark, tasks):
     model = sixteen_batches(SparkEngine(spark, tasks=tasks))
     assert digest(model) == digest(sixteen_batches("inline"))
     last = model.history_.rounds[-1]
-    assert last.messages > 0 and last.bytes_sent > 0 and last.bytes_received > 0
+    assert min(last.messages, last.bytes_sent, last.bytes_received) > 0
     assert len(last.batch_seconds) == N_BATCHES
     assert spooled(spark) == []
 
@@ -175,7 +175,7 @@ def test_errors_of_a_step_arrive_as_they_are(spark):
 
     with (
         SparkEngine(spark).open(two_batches()) as workers,
-        pytest.raises(ValueError, match="^batch 0 is bad$"),
+        pytest.raises(ValueError, match=r"^batch 0 is bad$"),
     ):
         workers.map(refuse, [0, 1], None)
 
@@ -199,9 +199,8 @@ def test_the_partitions_of_a_frame_are_fitted_where_they_are(spark, table):
     source = easyfirst.read_frame(frame, target="price", row_id="name")
     model = SelfPacedRegressor(engine="auto").fit(source)
     local = frame.withColumn("part", spark_partition_id()).toArrow().to_pandas()
-    twin = SelfPacedRegressor(engine="inline").fit(
-        local[names], local["price"], batches=local["part"].to_numpy()
-    )
+    X, y, part = (np.array(local[key], order="C") for key in (names, "price", "part"))
+    twin = SelfPacedRegressor(engine="inline").fit(X, y, batches=part)
     assert list(model.feature_names_in_) == names
     assert model.coef_.tobytes() == twin.coef_.tobytes()
     judged = list(model.weights_by_batch(source))
@@ -224,7 +223,7 @@ def test_prediction_of_a_frame_is_a_frame_not_yet_computed(spark, table):
 
 
 def test_a_model_of_many_columns_can_predict_a_frame(spark):
-    n = 600
+    n = 300
     coef = np.arange(float(n))
     frame = spark.range(3).selectExpr(*(f"CAST(id AS DOUBLE) AS c{i}" for i in range(n)))
     from easyfirst.sources.spark import predict
@@ -279,9 +278,7 @@ def test_a_frame_that_changes_between_readings_is_refused(spark):
 def test_an_empty_frame_is_refused_and_empty_partitions_are_left_out(spark):
     frame = spark.range(0, 300, 1, 3).selectExpr("CAST(id AS DOUBLE) AS x", "2 * x + 1 AS y")
     with pytest.raises(ValueError, match="has no rows"):
-        SelfPacedRegressor(engine=spark).fit(
-            easyfirst.read_frame(frame.where("x < 0"), target="y")
-        )
+        SelfPacedRegressor(engine=spark).fit(easyfirst.read_frame(frame.where("x < 0"), target="y"))
     source = easyfirst.read_frame(frame.where("x < 100 OR x >= 200"), target="y")
     assert len(source.partitions()) == 2
     assert SelfPacedRegressor(engine=spark).fit(source).coef_[0] == pytest.approx(2.0)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from copy import copy
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -22,6 +21,7 @@ from easyfirst.consensus.statistics import Objective, StackedStatistics
 from easyfirst.contracts import Matrix, Source, Vector
 from easyfirst.errors import NoSingleModelWarning, RankWarning
 from easyfirst.estimators import clusters, parameters, validation
+from easyfirst.estimators.clusters import SharedEngineMixin
 from easyfirst.estimators.contents import FitNote
 from easyfirst.estimators.reporting import ReportingMixin, rows_digest
 from easyfirst.estimators.saving import SavingMixin
@@ -49,7 +49,7 @@ CALIBRATED_ATTRIBUTES = (
 
 
 class SelfPacedRegressor(
-    StreamingMixin, SavingMixin, ReportingMixin, RegressorMixin, BaseEstimator
+    SharedEngineMixin, StreamingMixin, SavingMixin, ReportingMixin, RegressorMixin, BaseEstimator
 ):
     """Linear regression that fits the easy rows first and keeps corrupted rows out.
 
@@ -320,14 +320,6 @@ class SelfPacedRegressor(
             )
         calibration: Calibration = self._calibration
         return calibration
-
-    def __sklearn_clone__(self) -> Any:
-        """Share the engine with clones: a connection to a cluster cannot be copied."""
-        elsewhere = copy(self)
-        elsewhere.engine = "auto"
-        twin: Any = BaseEstimator.__sklearn_clone__(elsewhere)
-        twin.engine = self.engine
-        return twin
 
     def __sklearn_tags__(self) -> Any:
         """Tell scikit-learn what this estimator takes."""
