@@ -144,6 +144,46 @@ def test_a_flipped_bit_in_a_parquet_page_is_noticed(tmp_path):
         read_table(path)
 
 
+def mutated(raw, rng):
+    """The bytes with bits flipped, a part cut out, doubled, zeroed, or the end missing."""
+    raw = bytearray(raw)
+    first, last = sorted(rng.integers(0, len(raw), 2))
+    match rng.integers(0, 5):
+        case 0:
+            for place in rng.integers(0, len(raw), 3):
+                raw[place] ^= 1 << int(rng.integers(0, 8))
+        case 1:
+            del raw[first : first + 40]
+        case 2:
+            raw[first:first] = raw[first : first + 40]
+        case 3:
+            raw[first : first + 40] = bytes(len(raw[first : first + 40]))
+        case 4:
+            del raw[last:]
+    return bytes(raw)
+
+
+@pytest.mark.parametrize("ending", ["csv", "csv.gz", "parquet"])
+def test_damaged_files_are_read_or_refused_and_damaged_checksums_never_read(tmp_path, ending):
+    frame, _ = rent(60)
+    whole = pa.Table.from_pandas(frame, preserve_index=False)
+    raw = encode(whole, ending.removesuffix(".gz"))
+    raw = gzip.compress(raw) if ending.endswith("gz") else raw
+    path = tmp_path / f"a.{ending}"
+    rng = np.random.default_rng(0)
+    refusals = []
+    for _ in range(300):
+        path.write_bytes(mutated(raw, rng))
+        try:
+            found = read_table(path)
+        except TableError as error:
+            refusals.append(str(error))
+        else:
+            assert ending != "parquet" or found.to_pylist() == whole.to_pylist()
+    assert len(refusals) > (250 if ending == "parquet" else 30)
+    assert all(path.name in message for message in refusals)
+
+
 # Deciding what columns are
 
 
