@@ -23,6 +23,7 @@ from clusters import (
 )
 from easyfirst import SelfPacedRegressor
 from easyfirst.engines.spark import SparkEngine
+from easyfirst.schedules import Geometric
 from easyfirst.sources import ArraySource
 from problems import corrupted_rows
 from sparks import busy_workers, free_port, java_pid, start_spark, stop_spark
@@ -104,10 +105,11 @@ def test_a_session_stands_for_its_engine(spark):
 
 def test_workers_killed_through_the_whole_fit_change_no_bit(spark):
     rows = long_problem()
+    settings = long_settings() | {"pace": Geometric(start=0.01, factor=1.12, ceiling=4.0)}
 
     def fit(engine, *callbacks):
         began = time.monotonic()
-        model = sixteen_batches(engine, rows, callbacks=callbacks, **long_settings())
+        model = sixteen_batches(engine, rows, callbacks=callbacks, **settings)
         return digest(model), time.monotonic() - began
 
     fit_of_one_process, _ = fit("inline")
@@ -148,7 +150,7 @@ def test_batches_that_a_host_has_lost_are_sent_again(spark):
         sent = workers.ledger.bytes_sent
         workers._spool.remove()
         assert workers.map(total, [1.0, 2.0], 0.5) == before
-        assert workers.ledger.bytes_sent > sent
+        assert workers.ledger.bytes_sent - sent > 100 * 4 * 8  # the rows
 
 
 def test_rows_of_a_frame_that_a_host_has_lost_are_read_again(spark, table):

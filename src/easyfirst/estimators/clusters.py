@@ -38,9 +38,10 @@ class SharedEngineMixin:
     def __sklearn_clone__(self) -> Any:
         """Return an unfitted twin with the same engine."""
         elsewhere = copy(self)
-        elsewhere.engine = "inline"
+        elsewhere.__dict__["engine"] = "inline"
         twin: Any = super(SharedEngineMixin, elsewhere).__sklearn_clone__()  # type: ignore[misc]
-        twin.engine = self.engine
+        if "engine" in vars(twin):  # a parameter of this estimator
+            twin.engine = self.engine
         return twin
 
 

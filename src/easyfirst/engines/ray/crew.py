@@ -30,7 +30,7 @@ def size_of(value: Any) -> int:
     """Return how many bytes a value takes on its way through Ray; large arrays are not copied."""
     buffers: list[Any] = []
     pickled: bytes = load_ray().cloudpickle.dumps(value, protocol=5, buffer_callback=buffers.append)
-    return sum((buffer.raw().nbytes for buffer in buffers), start=len(pickled))
+    return len(pickled) + sum(int(buffer.raw().nbytes) for buffer in buffers)
 
 
 def reachable(address: str) -> bool:

@@ -105,7 +105,7 @@ class SparkWorkers:
         """Run the step on every batch; replies come back in batch order."""
         errand = self._errand(step, per_batch, broadcast)
         with _translated(self._spark):
-            answers = self._answers(errand, [partial(self._supply.crew.run, errand)])
+            answers = self._answers(errand, [Job(partial(self._supply.crew.run, errand))])
             missing = sorted(set(range(self._n_batches)) - {answer.number for answer in answers})
             if missing:
                 answers += self._answers(errand, self._supply.fetch(errand, missing))
@@ -132,7 +132,7 @@ class SparkWorkers:
         for job in jobs:
             replies = self._persist(job)
             self.ledger.messages += 2 * len(replies)
-            self.ledger.bytes_sent += len(errand.order) * len(replies)
+            self.ledger.bytes_sent += len(errand.order) * len(replies) + job.parcels
             self.ledger.bytes_received += sum(map(len, replies))
             for reply in replies:
                 answers += from_bytes(reply)
@@ -146,12 +146,12 @@ class SparkWorkers:
         """
         for failures in range(1, MOST_FAILURES):
             try:
-                return job()
+                return job.run()
             except Exception as error:
                 if not _is_mishap(self._spark, error):
                     raise
-                logger.warning("a Spark job lost its workers (%d in a row): run again", failures)
-        return job()
+                logger.warning("a Spark job lost its workers, %d in a row: run again", failures)
+        return job.run()
 
 
 @contextmanager
