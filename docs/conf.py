@@ -29,7 +29,6 @@ toc_object_entries_show_parents = "hide"
 default_role = "py:obj"  # a name in backticks becomes a link where there is something to link to
 
 myst_heading_anchors = 3
-suppress_warnings = ["config.cache"]  # the gallery's settings hold functions
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # types are in the source; signatures with them fill the screen
