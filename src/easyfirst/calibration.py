@@ -9,7 +9,9 @@ choose. `docs/calibrated-pace.md` derives it.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.special import expit, ndtr
@@ -22,10 +24,13 @@ WINDOW = 8.0  # half-width, in scales, of the window in which the corrupted part
 SMALL_WINDOW = 10.0  # the same for a hundred rows or fewer, where the scale itself is uncertain
 FINEST = 1.0 / 32.0  # of a scale: residuals below tell nothing more about it
 PSEUDO_ROWS = 0.35  # corrupted rows taken for granted on each side: no finite row is ever certain
+SHARE_TOLERANCE = 1e-10
 PRIOR_ROWS = 20.0  # rows' worth of the overall clean share in a batch's own
 ROUNDING = 2.0**-34  # residuals below this share of the spread of y are rounding errors
 HALF_OCTAVE = BINS_PER_OCTAVE // 2
 LARGEST_EXPONENT = 1400.0  # keeps exp within range for rows that are out anyway
+
+Parameters = tuple[float, float, float, float]  # logarithms of (scale, clean, below, above)
 
 
 @dataclass(frozen=True)
@@ -97,7 +102,8 @@ def fit_mixture(
     floor = max(losses.anchor * ROUNDING, _least_scale(losses))
     scale = max(start, floor)
     half_width = WINDOW + (SMALL_WINDOW - WINDOW) * min(1.0, 100.0 / losses.total)
-    fitted: Vector | None = None
+    spent = 0.0 if losses.studentized else float(losses.n_coef)
+    fitted: Parameters | None = None
     for _ in range(12):
         last = int(np.clip(np.searchsorted(edges, half_width * scale), 8, N_BINS - 1))
         # Far inside the scale all bins say the same, so they are taken together.
@@ -105,17 +111,15 @@ def fit_mixture(
         counts = np.hstack(
             [losses.merged[:, :first].sum(axis=1, keepdims=True), losses.merged[:, first:last]]
         )
-        bins = np.append(0.0, edges[first : last + 1])
-        fitted = _expectation_maximisation(
-            counts, bins, scale, floor, losses, fitted, max_iter, tol
-        )
-        moved = abs(float(np.log(fitted[0] / scale)))
-        scale = float(fitted[0])
+        window = _Window(counts, np.append(0.0, edges[first : last + 1]), floor, spent)
+        fitted = _most_likely(window, scale, fitted, max_iter, tol)
+        moved = abs(fitted[0] - math.log(scale))
+        scale = math.exp(fitted[0])
         if moved < 0.1:
             break
     assert fitted is not None
-    _, clean, below, above, free_scale = (float(value) for value in fitted)
-    return CleanMixture(losses.total, scale, clean, below, above, free_scale)
+    free_scale = math.sqrt(window.expect(fitted)[1])
+    return CleanMixture(losses.total, *map(math.exp, fitted), free_scale)
 
 
 def keep_everything(losses: LossSummary, scale: float) -> CleanMixture:
@@ -146,24 +150,30 @@ def _likely_shares(
 ) -> Vector:
     """Return the clean share of every group that makes its histogram most likely.
 
-    Scale and corrupted levels are given; what is left is concave in the share, so bisection on
-    its derivative finds the maximum. The prior enters as rows that are clean in that share.
+    Scale and corrupted levels are given; what is left is concave in the share, so Newton's
+    method within a shrinking bracket finds the maximum. The prior enters as rows that are clean
+    in that share.
     """
     edges = bin_edges(losses.anchor)
     used = np.flatnonzero(losses.merged.sum(axis=0))
     last = int(np.searchsorted(edges, WINDOW * mixture.scale))
     near = used[used < last]
-    odds = mixture.flat_odds(bin_middles(losses.anchor)[near])
-    observed = counts[:, :, near]
-    outside = counts.sum(axis=(1, 2)) - observed.sum(axis=(1, 2))
-    low, high = np.zeros(len(counts)), np.ones(len(counts))
+    odds = mixture.flat_odds(bin_middles(losses.anchor)[near]).ravel()
+    observed = counts[:, :, near].reshape(len(counts), -1)
+    outside = counts.sum(axis=(1, 2)) - observed.sum(axis=1) + PRIOR_ROWS * (1.0 - prior)
+    low, high, share = np.zeros(len(counts)), np.ones(len(counts)), np.clip(prior, 0.01, 0.99)
     for _ in range(40):
-        share = 0.5 * (low + high)
-        gain = (1.0 - odds) / (share[:, None, None] + (1.0 - share)[:, None, None] * odds)
-        slope = np.sum(observed * gain, axis=(1, 2)) - outside / (1.0 - share)
-        slope += PRIOR_ROWS * (prior / share - (1.0 - prior) / (1.0 - share))
+        gain = (1.0 - odds) / (share[:, None] + (1.0 - share)[:, None] * odds)
+        pull = observed * gain
+        slope = pull.sum(axis=1) + PRIOR_ROWS * prior / share - outside / (1.0 - share)
+        bend = np.einsum("ij,ij->i", pull, gain)
+        bend += PRIOR_ROWS * prior / share**2 + outside / (1.0 - share) ** 2
         low, high = np.where(slope > 0, share, low), np.where(slope > 0, high, share)
-    return np.asarray(0.5 * (low + high))
+        last_share, share = share, share + slope / bend
+        share = np.where((share > low) & (share < high), share, 0.5 * (low + high))
+        if np.max(np.abs(share - last_share)) < SHARE_TOLERANCE:
+            break
+    return np.asarray(share)
 
 
 def bin_middles(anchor: float) -> Vector:
@@ -290,59 +300,86 @@ def _least_scale(losses: LossSummary) -> float:
     return float(np.sqrt(losses.loss_quantile(share))) / 0.967 / fitted
 
 
-def _expectation_maximisation(
-    counts: Matrix,
-    edges: Vector,
-    scale: float,
-    floor: float,
-    losses: LossSummary,
-    start: Vector | None,
-    max_iter: int,
-    tol: float,
-) -> Vector:
-    """Return (scale, clean, below, above, free scale) of one window.
+@dataclass(frozen=True, eq=False)
+class _Window:
+    """The histogram within a window, and one step of expectation maximisation on it.
 
-    By expectation maximisation with squared extrapolation. Bins enter with their exact masses,
-    so their width biases nothing. The clean variance is divided by the clean rows left after
-    fitting the coefficients.
+    Bins enter with their exact masses, so their width biases nothing. The clean variance is
+    divided by the clean rows left after fitting the coefficients. Parameters are the logarithms
+    of (scale, clean, below, above). Called a thousand times per fit on short arrays, so what can
+    be a plain number is one.
     """
-    total, width, reach = counts.sum(), np.diff(edges), edges[-1]
-    side = counts.sum(axis=1)
-    spent = 0.0 if losses.studentized else float(losses.n_coef)
 
-    def expect(theta: Vector) -> tuple[float, float, Vector]:
-        """Return the clean rows, their variance, and the corrupted rows of each side."""
-        s, clean, below, above = np.exp(theta)
-        z = edges / s
-        density = np.exp(-0.5 * z * z) / ROOT_2PI
-        mass = np.maximum(np.diff(ndtr(z)), 1e-300)
-        second = np.maximum(mass - np.diff(z * density), 0.0)  # of each bin, over s**2
-        expected = clean * mass
-        flat = np.array([[below], [above]]) * width
-        posterior = counts * (expected / (expected + flat))
-        clean = max(float(posterior.sum()), 1e-3)
-        variance = float(np.sum(posterior * (second / mass)) * s * s / clean)
-        return clean, variance / max(1.0 - spent / clean, 0.25), side - posterior.sum(axis=1)
+    counts: Matrix
+    edges: Vector
+    floor: float
+    spent: float
 
-    def update(theta: Vector) -> Vector:
-        clean, variance, corrupted = expect(theta)
-        level = (corrupted + PSEUDO_ROWS) / reach
-        s = np.clip(np.sqrt(variance), floor, reach / 2.0)
-        return np.asarray(np.log(np.array([s, clean, level[0], level[1]])))
+    @cached_property
+    def width(self) -> Vector:
+        """The width of each bin."""
+        return np.diff(self.edges)
 
+    @cached_property
+    def side(self) -> tuple[float, float]:
+        """The rows below and above zero."""
+        below, above = self.counts.sum(axis=1).tolist()
+        return below, above
+
+    @cached_property
+    def reach(self) -> float:
+        """The half-width of the window."""
+        return float(self.edges[-1])
+
+    def expect(self, theta: Parameters) -> tuple[float, float, float, float]:
+        """Return the clean rows, their variance, and the corrupted rows below and above."""
+        s, clean = math.exp(theta[0]), math.exp(theta[1])
+        z = self.edges / s
+        moment = np.empty((2, z.size))  # of the standard normal up to each edge: 0th and 2nd
+        ndtr(z, out=moment[0])
+        np.exp(-0.5 * z * z, out=moment[1])
+        moment[1] *= z / -ROOT_2PI
+        moment[1] += moment[0]
+        inside = np.maximum(moment[:, 1:] - moment[:, :-1], 1e-300)
+        level = np.array([[math.exp(theta[2])], [math.exp(theta[3])]])
+        ratio = self.counts / (clean * inside[0] + level * self.width)
+        (below, square_below), (above, square_above) = (clean * (ratio @ inside.T)).tolist()
+        total = max(below + above, 1e-3)
+        variance = (square_below + square_above) * s * s / total
+        variance /= max(1.0 - self.spent / total, 0.25)
+        return total, variance, self.side[0] - below, self.side[1] - above
+
+    def update(self, theta: Parameters) -> Parameters:
+        """Return the parameters after one step."""
+        clean, variance, below, above = self.expect(theta)
+        s = min(max(math.sqrt(variance), self.floor), self.reach / 2.0)
+        levels = ((rows + PSEUDO_ROWS) / self.reach for rows in (below, above))
+        return math.log(s), math.log(clean), *map(math.log, levels)  # type: ignore[return-value]
+
+
+def _most_likely(
+    window: _Window, scale: float, start: Parameters | None, max_iter: int, tol: float
+) -> Parameters:
+    """Iterate to the maximum of the likelihood, with squared extrapolation."""
     if start is None:
-        start = np.array([scale, 0.5 * total, 0.25 * total / reach, 0.25 * total / reach])
-    theta = np.log(np.maximum(start[:4], 1e-300))
+        total = max(float(window.counts.sum()), 1e-300)
+        flat = math.log(0.25 * total / window.reach)
+        start = (math.log(scale), math.log(0.5 * total), flat, flat)
+    theta = start
     for _ in range(max(1, max_iter // 3)):
-        once = update(theta)
-        twice = update(once)
-        first, second = once - theta, (twice - once) - (once - theta)
-        bend = float(np.linalg.norm(second))
-        if float(np.linalg.norm(twice - once)) < tol or bend == 0.0:
-            theta = twice
-            break
-        step = float(np.clip(np.linalg.norm(first) / bend, 1.0, 16.0))
-        leap = theta + 2.0 * step * first + step * step * second
-        theta = update(leap) if np.all(np.abs(leap - twice) < 1.0) else twice
-    free_scale = np.sqrt(expect(theta)[1])
-    return np.asarray(np.append(np.exp(theta), free_scale))
+        once = window.update(theta)
+        twice = window.update(once)
+        first = [b - a for a, b in zip(theta, once, strict=True)]
+        second = [c - b - d for b, c, d in zip(once, twice, first, strict=True)]
+        bend = math.hypot(*second)
+        if math.dist(once, twice) < tol or bend == 0.0:
+            return twice
+        step = min(max(math.hypot(*first) / bend, 1.0), 16.0)
+        a, b, c, d = (
+            t + 2.0 * step * f + step * step * g
+            for t, f, g in zip(theta, first, second, strict=True)
+        )
+        leap = (a, b, c, d)
+        near = max(abs(x - y) for x, y in zip(leap, twice, strict=True)) < 1.0
+        theta = window.update(leap) if near else twice
+    return theta

@@ -76,10 +76,13 @@ class Fleet:
 
     def summarize(self, weightings: Weightings) -> LossSummary:
         """Return the histogram of all residuals, as the weightings would judge them."""
+        return self._summary(weightings, self.workers.map(steps.summarize, weightings, self.problem))
+
+    def _summary(self, weightings: Weightings, counts: Sequence[Vector]) -> LossSummary:
         first = weightings[0]
         assert first.coef is not None
         return LossSummary(
-            counts=np.stack(self.workers.map(steps.summarize, weightings, self.problem)),
+            counts=np.stack(counts),
             anchor=self.problem.anchor,
             n_coef=len(first.coef),
             studentized=first.whitener is not None,
@@ -96,13 +99,14 @@ class Fleet:
         changes = list(map(Change, now, before or nothing, reference or nothing))
         return StackedStatistics.stack(self.workers.map(steps.form, changes, self.problem))
 
-    def pull(
+    def sweep(
         self, point: Vector, metric: Matrix, now: Weightings, before: Weightings
-    ) -> StackedStatistics:
-        """Weigh all rows by `point` and return their statistics around it, no Gram matrices."""
+    ) -> tuple[LossSummary, StackedStatistics]:
+        """Weigh all rows by `point` in one pass: their losses, and their statistics around it."""
         changes = list(map(Change, now, before))
-        replies = self.workers.map(steps.pull, changes, self.problem)
-        return StackedStatistics.around(point, metric, replies)
+        replies = self.workers.map(steps.sweep, changes, self.problem)
+        losses = self._summary(now, [counts for counts, _ in replies])
+        return losses, StackedStatistics.around(point, metric, [tally for _, tally in replies])
 
     def weights(self, now: Weightings) -> list[Vector]:
         """Return the weight of every row, batch by batch."""

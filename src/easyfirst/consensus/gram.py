@@ -85,6 +85,15 @@ def is_well_conditioned(gram: Matrix) -> bool:
     return bool(values[0] > WELL_CONDITIONED * values[-1])
 
 
+def relative_range(gram: Matrix, other: Matrix) -> tuple[float, float]:
+    """Return the least and the greatest x'gram x / x'other x; (0, inf) if `other` is singular."""
+    try:
+        values = la.eigh(gram, other, eigvals_only=True, check_finite=False)
+    except la.LinAlgError:
+        return 0.0, np.inf
+    return float(values[0]), float(values[-1])
+
+
 def undetermined(gram: Matrix) -> NDArray[np.bool_]:
     """Return which coefficients the rows leave open, alone or in combination with others."""
     norms = np.sqrt(np.maximum(np.diagonal(gram), 0.0))

@@ -98,7 +98,7 @@ def fit_model(
         start = found.start(fleet)
     result = run(fleet, objective, settings, on_round, start)
     coef, rank = result.solution.z, result.solution.rank
-    if exactly:
+    if exactly and not result.is_refined:
         polished = polish(fleet, objective, result.statistics, result.weightings, coef)
         coef, rank = polished.coef, coef.size if polished.settled else rank
     calibration = _calibration(fleet, result)

@@ -109,6 +109,12 @@ class Sample:
         )
         return solve_normal(gram, rhs)[0], gram
 
+    def gram_of_every_row(self) -> Matrix:
+        """Return the Gram matrix of the rows, each with its sample weight."""
+        s = self.rows.sample_weight
+        ones = np.ones(self.n_samples)
+        return passes.gram(self.rows, self.fleet.problem.frame, ones if s is None else s)[0]
+
     def design(self, rows: slice | NDArray[np.intp] = slice(None)) -> tuple[Matrix, Vector]:
         """Return the dense design of some rows, intercept column included, and their y."""
         frame = self.fleet.problem.frame

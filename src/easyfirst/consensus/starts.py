@@ -15,14 +15,14 @@ import numpy as np
 from easyfirst.calibration import CleanMixture, log_likelihood, shortfall
 from easyfirst.consensus.elemental import MOST_COEFFICIENTS, MOST_ROWS, elemental_starts
 from easyfirst.consensus.fleet import Fleet
-from easyfirst.consensus.gram import is_well_conditioned, solve_normal
+from easyfirst.consensus.gram import is_well_conditioned, relative_range, solve_normal
 from easyfirst.consensus.history import RoundRecord
 from easyfirst.consensus.levels import regain_lost_levels
 from easyfirst.consensus.leverage import far_rules
 from easyfirst.consensus.rounds import OnRound, RoundSettings, RoundsResult, Start
 from easyfirst.consensus.sample import SCREENED_FEATURES, Sample, dense_rows, studentizes
 from easyfirst.consensus.statistics import Objective
-from easyfirst.contracts import Vector
+from easyfirst.contracts import Matrix, Pace, Vector
 from easyfirst.local.strata import FarRule
 from easyfirst.schedules import Calibrated, CalibratedPace
 
@@ -34,6 +34,7 @@ MATTERS = 3.0  # squared move of the fit without the far rows, in units of what 
 LEAST_STRATUM = 30  # rows of a stratum that has a clean share of its own
 WORTH_A_METRIC = 3  # rows per sampled row from which products with X are cheaper than X'X
 CHANCES = 4  # that lost levels are given
+ALIKE = 1.5  # how much further than by chance two Gram matrices may lie apart and be the same
 CLEARLY_BETTER = 0.01  # in log of clean share over scale
 
 
@@ -55,11 +56,33 @@ class Found:
         Where the sample is much smaller than the data, its Gram matrix serves as the metric of
         the first rounds on all rows.
         """
-        start = continued(self.fit, fleet.total_weight / self.sample.fleet.total_weight)
+        times = fleet.total_weight / self.sample.fleet.total_weight
+        start = continued(self.fit, times)
         saves = sum(fleet.n_rows) >= WORTH_A_METRIC * self.sample.n_samples
         if start.gram is None or not (saves and is_well_conditioned(start.gram)):
             return start
-        return replace(start, gram_is_metric=True)
+        pace = self._pace_of_all(fleet.n_batches)
+        return replace(start, pace=pace, gram=times * self._metric(), gram_is_metric=True)
+
+    def _metric(self) -> Matrix:
+        """Return the sample's weighted Gram matrix, or a better estimate of what all rows have.
+
+        If corruption takes no account of X, the matrix of all sampled rows has the same shape as
+        that of the weighted ones, and far less noise where those are few.
+        """
+        statistics = self.fit.statistics
+        weighted, n_kept = statistics.pooled_gram, float(statistics.weight.sum())
+        every = (n_kept / self.sample.fleet.total_weight) * self.sample.gram_of_every_row()
+        chance = np.sqrt(min(len(every) / max(n_kept, 1.0), 0.8))
+        low, high = relative_range(weighted, every)
+        alike = low > (1.0 - chance) ** 2 / ALIKE and high < ALIKE * (1.0 + chance) ** 2
+        return every if alike else weighted
+
+    def _pace_of_all(self, n_batches: int) -> Pace:
+        """Return the sample's pace with its thresholds in every batch."""
+        pace = self.fit.pace
+        assert pace.thresholds is not None
+        return replace(pace, thresholds=pace.thresholds * n_batches)
 
 
 def unheard(record: RoundRecord) -> bool:

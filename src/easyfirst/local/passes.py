@@ -49,22 +49,23 @@ class Frame:
 
 def predict(batch: Batch, frame: Frame, coef: Vector) -> Vector:
     """Return the prediction for each row."""
-    slopes, intercept = frame.to_user(coef)
-    if frame.shift is None or sp.issparse(batch.X):
-        return np.asarray(_times(batch.X, slopes) + intercept)
     prediction = np.empty(batch.n_samples)
-    for rows, block in _blocks(batch, frame):
-        prediction[rows] = block @ slopes
-    return np.asarray(prediction + coef[-1])
-
-
-def _times(X: Any, slopes: Vector) -> Vector:
-    if sp.issparse(X) or X.dtype == np.float64:
-        return np.asarray(X @ slopes)
-    prediction = np.empty(X.shape[0])
-    for rows in _row_slices(*X.shape):
-        prediction[rows] = X[rows].astype(np.float64) @ slopes
+    for rows, block in blocks(batch, frame):
+        prediction[rows] = times(block, frame, coef)
     return prediction
+
+
+def blocks(batch: Batch, frame: Frame) -> Iterator[tuple[slice, Any]]:
+    """Yield dense row blocks in float64, shifted into the frame; sparse rows all at once.
+
+    Blocks are views of the batch where that is possible.
+    """
+    if sp.issparse(batch.X):
+        yield slice(0, batch.n_samples), batch.X
+        return
+    for rows in _row_slices(batch.n_samples, batch.n_features):
+        block = np.asarray(batch.X[rows], dtype=np.float64)
+        yield rows, block if frame.shift is None else block - frame.shift
 
 
 def _row_slices(n_samples: int, n_features: int) -> Iterator[slice]:
@@ -73,11 +74,20 @@ def _row_slices(n_samples: int, n_features: int) -> Iterator[slice]:
         yield slice(start, min(start + rows, n_samples))
 
 
-def _blocks(batch: Batch, frame: Frame) -> Iterator[tuple[slice, Matrix]]:
-    """Yield dense row blocks in float64, shifted into the frame; views where possible."""
-    for rows in _row_slices(batch.n_samples, batch.n_features):
-        block = np.asarray(batch.X[rows], dtype=np.float64)
-        yield rows, block if frame.shift is None else block - frame.shift
+def times(block: Any, frame: Frame, coef: Vector) -> Vector:
+    """Return D coef for one of the `blocks`, D its design."""
+    if sp.issparse(block):
+        slopes, intercept = frame.to_user(coef)
+        return np.asarray(block @ slopes + intercept)
+    return np.asarray(block @ coef[:-1] + coef[-1] if frame.fit_intercept else block @ coef)
+
+
+def transposed_times(block: Any, frame: Frame, values: Vector) -> Vector:
+    """Return D'values for one of the `blocks`, D its design."""
+    slopes = np.asarray(block.T @ values)
+    if sp.issparse(block) and frame.shift is not None:
+        slopes = slopes - frame.shift * values.sum()
+    return np.append(slopes, values.sum()) if frame.fit_intercept else slopes
 
 
 def gram(batch: Batch, frame: Frame, row_weights: Vector) -> tuple[Matrix, Vector]:
@@ -94,7 +104,7 @@ def _dense_gram(batch: Batch, frame: Frame, row_weights: Vector) -> tuple[Matrix
     p = batch.n_features
     size = p + frame.fit_intercept
     total, rhs = np.zeros((size, size)), np.zeros(size)
-    for rows, block in _blocks(batch, frame):
+    for rows, block in blocks(batch, frame):
         weight, target = row_weights[rows], batch.y[rows]
         kept = np.flatnonzero(weight)
         if kept.size == 0:
@@ -145,19 +155,12 @@ def _shift_by_algebra(total: Matrix, rhs: Vector, shift: Vector) -> None:
     rhs[:p] -= shift * rhs[p]
 
 
-def transposed_times(batch: Batch, frame: Frame, values: Vector) -> Vector:
-    """Return D'values, D the design: one pass over the columns."""
-    if sp.issparse(batch.X):
-        slopes = np.asarray(batch.X.T @ values)
-        if frame.shift is not None:
-            slopes = slopes - frame.shift * values.sum()
-    elif batch.X.dtype == np.float64 and frame.shift is None:
-        slopes = np.asarray(batch.X.T @ values)
-    else:
-        slopes = np.zeros(batch.n_features)
-        for rows, block in _blocks(batch, frame):
-            slopes += block.T @ values[rows]
-    return np.append(slopes, values.sum()) if frame.fit_intercept else slopes
+def normal_residual(batch: Batch, frame: Frame, row_weights: Vector, residual: Vector) -> Vector:
+    """Return D'R residual, D the design: one pass over the rows."""
+    total = np.zeros(batch.n_features + frame.fit_intercept)
+    for rows, block in blocks(batch, frame):
+        total += transposed_times(block, frame, row_weights[rows] * residual[rows])
+    return total
 
 
 def leverage(batch: Batch, frame: Frame, root: Matrix) -> Vector:

@@ -144,7 +144,11 @@ def describe(resident: Resident, message: None, problem: None) -> Description:
 def summarize(resident: Resident, weighting: Weighting, problem: Problem) -> Vector:
     """Return signed histograms, one per stratum, of the residuals that judge the rows."""
     residual = _judged_residual(resident, weighting, problem)
-    losses = _losses(resident.batch, residual, problem)
+    return _histograms(resident, residual, problem)
+
+
+def _histograms(resident: Resident, residual: Vector, problem: Problem) -> Vector:
+    losses = _losses(resident.batch.y, residual, problem)
     signed = np.copysign(np.sqrt(losses), residual)
     s = resident.batch.sample_weight
     if problem.far_rule is None:
@@ -208,20 +212,32 @@ def _gram(
     return base + more - less, base_rhs + more_rhs - less_rhs
 
 
-def pull(resident: Resident, change: Change, problem: Problem) -> Statistics:
-    """Weigh the rows and return D'R r as `rhs` and the weighted loss as `square`, no Gram matrix.
+def sweep(
+    resident: Resident, change: Change, problem: Problem
+) -> tuple[NDArray[np.float64], Statistics]:
+    """Return histograms as `summarize` does, and statistics around the current coefficients.
 
-    r are the residuals at the coefficients by which the rows are judged now.
+    `rhs` is D'R r and `square` the weighted loss, r the residuals at the coefficients by which
+    the rows are judged; there is no Gram matrix. One pass over the rows does it all, each block
+    while it is in cache.
     """
-    assert change.now.coef is not None
-    row_weights, tally = _weigh_and_count(resident, change, problem)
-    residual = _residual(resident, change.now.coef, problem)
-    weighted = row_weights * residual
-    return replace(
-        tally,
-        rhs=passes.transposed_times(resident.batch, problem.frame, weighted),
-        square=float(weighted @ residual),
-    )
+    batch, now = resident.batch, change.now
+    assert now.coef is not None
+    assert now.whitener is None, "leverage needs a pass of its own"
+    old = None if change.before is None else weigh(resident, change.before, problem)
+    s = _importance(batch)
+    coef = np.array(now.coef)
+    residual, v = np.empty(batch.n_samples), np.empty(batch.n_samples)
+    rhs = np.zeros(coef.size)
+    for rows, block in passes.blocks(batch, problem.frame):
+        residual[rows] = batch.y[rows] - passes.times(block, problem.frame, coef)
+        v[rows] = _rule_weights(resident, residual[rows], now, problem, rows)
+        rhs += passes.transposed_times(block, problem.frame, s[rows] * v[rows] * residual[rows])
+    resident.recall("residual", now.coef, lambda: residual)
+    resident.recall("weights", now, lambda: v)
+    square = float((s * v) @ np.square(residual))
+    tally = replace(_count(s, v, old), rhs=rhs, square=square)
+    return _histograms(resident, residual, problem), tally
 
 
 def _weigh_and_count(
@@ -231,17 +247,20 @@ def _weigh_and_count(
     s = _importance(resident.batch)
     old = None if change.before is None else weigh(resident, change.before, problem)
     v = weigh(resident, change.now, problem)
-    row_weights = s * v
-    nothing = np.zeros(0)
-    return row_weights, Statistics(
+    return s * v, _count(s, v, old)
+
+
+def _count(s: Vector, v: Vector, old: Vector | None) -> Statistics:
+    total = float(s.sum())
+    return Statistics(
         gram=np.zeros((0, 0)),
-        rhs=nothing,
+        rhs=np.zeros(0),
         square=0.0,
         pacing=0.0,
-        weight=float(row_weights.sum()),
+        weight=float(s @ v),
         selected=float(s @ (v >= 0.5)),
-        changed=float(s.sum() if old is None else s @ np.abs(v - old)),
-        total=float(s.sum()),
+        changed=total if old is None else float(s @ np.abs(v - old)),
+        total=total,
     )
 
 
@@ -305,8 +324,8 @@ def normal_residual(
     row_weights = _importance(resident.batch) * weigh(resident, weighting, problem)
     if extended:
         return passes.extended_normal_residual(resident.batch, problem.frame, row_weights, coef)
-    weighted = row_weights * _residual(resident, tuple(coef.tolist()), problem)
-    return passes.transposed_times(resident.batch, problem.frame, weighted)
+    residual = _residual(resident, tuple(coef.tolist()), problem)
+    return passes.normal_residual(resident.batch, problem.frame, row_weights, residual)
 
 
 def _digest(values: Vector) -> bytes:
@@ -339,17 +358,22 @@ def _judged_residual(resident: Resident, weighting: Weighting, problem: Problem)
 
 
 def _rule_weights(
-    resident: Resident, residual: Vector, weighting: Weighting, problem: Problem
+    resident: Resident,
+    residual: Vector,
+    weighting: Weighting,
+    problem: Problem,
+    rows: slice = slice(None),
 ) -> Vector:
+    """Return the weights of some rows for their residuals."""
     rule = problem.regularizer.with_width(weighting.width)
-    losses = _losses(resident.batch, residual, problem)
-    weights = rule.weights(losses, _thresholds(resident, residual, weighting, problem))
+    losses = _losses(resident.batch.y[rows], residual, problem)
+    weights = rule.weights(losses, _thresholds(resident, residual, weighting, problem, rows))
     weights[weights < NEGLIGIBLE] = 0.0
     return weights
 
 
-def _losses(batch: Batch, residual: Vector, problem: Problem) -> Vector:
-    return problem.loss.value(batch.y, batch.y - residual)
+def _losses(y: Vector, residual: Vector, problem: Problem) -> Vector:
+    return problem.loss.value(y, y - residual)
 
 
 def _residual(resident: Resident, coef: tuple[float, ...], problem: Problem) -> Vector:
@@ -369,7 +393,11 @@ def _strata(resident: Resident, rule: FarRule) -> NDArray[np.intp]:
 
 
 def _thresholds(
-    resident: Resident, residual: Vector, weighting: Weighting, problem: Problem
+    resident: Resident,
+    residual: Vector,
+    weighting: Weighting,
+    problem: Problem,
+    rows: slice = slice(None),
 ) -> float | Vector:
     if weighting.single is not None:
         return weighting.single
@@ -377,7 +405,7 @@ def _thresholds(
     side = (residual >= 0).astype(np.intp)
     if problem.far_rule is None or len(levels) == 1:
         return np.asarray(levels[0][side])
-    return np.asarray(levels[_strata(resident, problem.far_rule), side])
+    return np.asarray(levels[_strata(resident, problem.far_rule)[rows], side])
 
 
 def _pacing(resident: Resident, weighting: Weighting, problem: Problem) -> float:
