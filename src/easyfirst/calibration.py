@@ -170,7 +170,7 @@ def _likely_shares(
         bend += PRIOR_ROWS * prior / share**2 + outside / (1.0 - share) ** 2
         low, high = np.where(slope > 0, share, low), np.where(slope > 0, high, share)
         last_share, share = share, share + slope / bend
-        share = np.where((share > low) & (share < high), share, 0.5 * (low + high))
+        share = np.where((share >= low) & (share <= high), share, 0.5 * (low + high))
         if np.max(np.abs(share - last_share)) < SHARE_TOLERANCE:
             break
     return np.asarray(share)

@@ -8,7 +8,7 @@ loss other than the squared one, the signed root of the loss takes the residual'
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Protocol
 
 import numpy as np
@@ -31,10 +31,13 @@ def histogram(residuals: Vector, sample_weight: Vector | None, anchor: float) ->
     return counts.reshape(2, N_BINS).astype(np.float64)
 
 
+@lru_cache(maxsize=8)
 def bin_edges(anchor: float) -> Vector:
     """Return the N_BINS + 1 edges in |residual|, from 0 to infinity."""
     octaves = LOWEST_OCTAVE + np.arange(N_BINS - 1) / BINS_PER_OCTAVE
-    return np.concatenate(([0.0], anchor * np.exp2(octaves), [np.inf]))
+    edges = np.concatenate(([0.0], anchor * np.exp2(octaves), [np.inf]))
+    edges.flags.writeable = False  # shared by all who ask
+    return edges
 
 
 class Rule(Protocol):

@@ -83,14 +83,18 @@ class Sample:
 
     def only(self, kept: Vector) -> Sample:
         """Return the sample with only the rows where `kept` is nonzero."""
-        chosen = np.flatnonzero(kept)
-        weight = self.rows.sample_weight
-        part = Batch(
-            X=self.rows.X[chosen],
-            y=self.rows.y[chosen],
-            sample_weight=None if weight is None else weight[chosen],
+        return self._on(
+            self.part(np.flatnonzero(kept)), self.fleet, self.objective, self.settings
         )
-        return self._on(part, self.fleet, self.objective, self.settings)
+
+    def part(self, rows: NDArray[np.intp]) -> Batch:
+        """Return some of the rows."""
+        weight = self.rows.sample_weight
+        return Batch(
+            X=self.rows.X[rows],
+            y=self.rows.y[rows],
+            sample_weight=None if weight is None else weight[rows],
+        )
 
     def with_far_rule(self, rule: FarRule) -> Sample:
         """Return the same rows with far ones in strata of their own."""

@@ -198,13 +198,12 @@ def _other_starts(
 
 def _with_lost_levels(sample: Sample, fit: RoundsResult) -> RoundsResult:
     """Return the fit, or a better one that keeps rows of levels which this one has lost."""
-    fit_intercept = sample.fleet.problem.frame.fit_intercept
     for _ in range(CHANCES):
         if not isinstance(fit.pace, CalibratedPace):
             break
         scale = mixture_of(fit).scale
         coef = regain_lost_levels(
-            *sample.design(), sample.weights(fit), fit.solution.z, scale, fit_intercept
+            sample.rows, sample.fleet.problem.frame, sample.weights(fit), fit.solution.z, scale
         )
         if coef is None:
             break

@@ -63,12 +63,13 @@ def blocks(batch: Batch, frame: Frame) -> Iterator[tuple[slice, Any]]:
     if sp.issparse(batch.X):
         yield slice(0, batch.n_samples), batch.X
         return
-    for rows in _row_slices(batch.n_samples, batch.n_features):
+    for rows in row_slices(batch.n_samples, batch.n_features):
         block = np.asarray(batch.X[rows], dtype=np.float64)
         yield rows, block if frame.shift is None else block - frame.shift
 
 
-def _row_slices(n_samples: int, n_features: int) -> Iterator[slice]:
+def row_slices(n_samples: int, n_features: int) -> Iterator[slice]:
+    """Yield ranges of rows that make up a block each."""
     rows = max(32, BLOCK_ENTRIES // max(1, n_features))
     for start in range(0, n_samples, rows):
         yield slice(start, min(start + rows, n_samples))
@@ -167,7 +168,7 @@ def leverage(batch: Batch, frame: Frame, root: Matrix) -> Vector:
     """Return ||d root||**2 of each design row d: its leverage if root root' is the inverse Gram."""
     p = batch.n_features
     pull = np.empty(batch.n_samples)
-    for rows in _row_slices(batch.n_samples, p):
+    for rows in row_slices(batch.n_samples, p):
         block = batch.X[rows]
         block = np.asarray(block.toarray() if sp.issparse(block) else block, dtype=np.float64)
         if frame.shift is not None:
@@ -209,7 +210,7 @@ def extended_normal_residual(
     total = np.zeros(p + frame.fit_intercept, dtype=wide)
     slopes = coef[:p].astype(wide)
     intercept = wide(coef[p]) if frame.fit_intercept else wide(0)
-    for rows in _row_slices(batch.n_samples, p):
+    for rows in row_slices(batch.n_samples, p):
         block = batch.X[rows]
         block = (block.toarray() if sp.issparse(block) else block).astype(wide)
         if frame.shift is not None:
