@@ -113,12 +113,17 @@ def _spread_along_design(sample: Sample, fit: RoundsResult) -> tuple[float, floa
     v = sample.weights(fit)
     q = sample.fleet.n_coef
     rows = np.flatnonzero(v > 0.01)
-    rows = rows[:: max(1, len(rows) // (50 * q + ROWS_FOR_SPREAD))]
+    thin = max(1, len(rows) // (50 * q + ROWS_FOR_SPREAD))
+    rows = rows[::thin]
     part, frame, v = sample.part(rows), sample.fleet.problem.frame, v[rows]
     residual = part.y - passes.predict(part, frame, fit.solution.z)
     total = v.sum()
     squares = np.minimum(np.square(residual / mixture_of(fit).scale), 9.0)
-    gram = passes.gram(part, frame, v)[0] / total
+    known = fit.statistics
+    if thin > 1:
+        gram = passes.gram(part, frame, v)[0] / total
+    else:
+        gram = known.pooled_gram / known.weight.sum()
     excess = passes.gram(part, frame, v * squares)[0] / total - (v @ squares / total) * gram
     norms = np.sqrt(np.maximum(np.diagonal(gram), 1e-300))
     gram, excess = gram / norms / norms[:, None], excess / norms / norms[:, None]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from easyfirst.consensus.fleet import Fleet, Weightings
-from easyfirst.consensus.gram import inverse_root, undetermined
+from easyfirst.consensus.gram import inverse_diagonal
 from easyfirst.contracts import Matrix, Vector
 
 
@@ -27,6 +27,4 @@ def standard_errors(fleet: Fleet, weightings: Weightings, scale: float, gram: Ma
     q = len(gram)
     rest = max(weight - q, 1.0)
     worth = max(slope - q * slope_squared / max(slope, 1e-300), 1.0)
-    root = inverse_root(gram, None)
-    errors = np.sqrt(pull * rest / worth**2 * np.sum(np.square(root), axis=1))
-    return np.where(undetermined(gram), np.inf, errors)
+    return np.sqrt(pull * rest / worth**2 * inverse_diagonal(gram))

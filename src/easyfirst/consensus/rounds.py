@@ -12,7 +12,7 @@ import numpy as np
 from easyfirst.consensus import admm, gram, status
 from easyfirst.consensus.admm import AdmmSettings
 from easyfirst.consensus.fleet import Fleet, Weightings
-from easyfirst.consensus.gram import Tether
+from easyfirst.consensus.gram import Tether, is_well_conditioned
 from easyfirst.consensus.history import History, IterationRecord, RoundRecord
 from easyfirst.consensus.solution import Solution
 from easyfirst.consensus.statistics import Objective, StackedStatistics
@@ -127,7 +127,7 @@ def run(
         losses=walk.losses,
         status=_status(walk, ended, done),
         history=History(tuple(walk.rounds), tuple(walk.iterations)),
-        is_refined=walk.judged_by is not None,
+        is_refined=walk.is_borrowed and walk.judged_by is not None,
     )
 
 
@@ -143,6 +143,7 @@ class _Walk:
     stats: StackedStatistics | None = None
     gram: Matrix | None = None  # of the rows behind the current solution
     metric: Matrix | None = None  # a stand-in for the next one, as long as it serves
+    is_borrowed: bool = False  # whether that is from a sample
     reference: Weightings | None = None  # weights whose Gram matrices the workers build on
     drift: float = 0.0  # share of the weight that changed since those
     pace: Pace | None = None
@@ -164,7 +165,7 @@ class _Walk:
             self.number = 1  # round 0 is a fit of all rows, which the start replaces
             self.gram = start.gram
             if start.gram_is_metric and self._permits_a_metric():
-                self.metric = start.gram
+                self.metric, self.is_borrowed = start.gram, True
             return
         self.stats = self.fleet.form(self.before)
         self.gram = self.stats.pooled_gram
@@ -175,8 +176,7 @@ class _Walk:
         schedule = self.settings.schedule
         self.judged_by = None
         if self.metric is not None:
-            assert start is not None
-            self._sweep(self.metric, self.pace or start.pace)
+            self._sweep(self.metric, self.pace or (EVERY_ROW if start is None else start.pace))
             return
         points = self._points()
         judged = self.pace or (EVERY_ROW if start is None else start.pace)
@@ -197,6 +197,8 @@ class _Walk:
         else:
             self._alternate()
         self._stretch(last)
+        if self._permits_a_metric() and np.isfinite(self.moved) and is_well_conditioned(self.gram):
+            self.metric, self.is_borrowed = self.gram, False
 
     def is_done(self) -> bool:
         """Return whether the pace is final and nothing moves any more."""
@@ -210,7 +212,8 @@ class _Walk:
         schedule = self.settings.schedule
         if self.pace is None or not schedule.is_final(self.pace) or not schedule.step_tolerance:
             return
-        if self.judged_by is not None:  # residuals there are known, and the next step is small
+        if self.is_borrowed and self.judged_by is not None:
+            # The residuals there are known, and the next step is small.
             points = np.tile(self.judged_by, (self.fleet.n_batches, 1))
             self.before = self.fleet.weightings(points, self.pace)
             return
@@ -258,8 +261,9 @@ class _Walk:
         for every round.
         """
         settings = self.settings
-        by_round = settings.update_weights == "round"
-        return settings.solver == "gram" and by_round and not settings.studentize
+        by_round = settings.update_weights == "round" and not settings.studentize
+        calibrated = isinstance(settings.schedule, Calibrated)
+        return settings.solver == "gram" and by_round and calibrated
 
     def _sweep(self, metric: Matrix, pace: Pace) -> None:
         """Do one round in one pass over the rows: weigh them by the last pace, find the next.

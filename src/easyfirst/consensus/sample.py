@@ -105,13 +105,21 @@ class Sample:
         """Return the weight of every row in a fit."""
         return self.fleet.weights(fit.weightings)[0]
 
-    def weighted_fit(self, row_weights: Vector) -> tuple[Vector, Matrix]:
-        """Return least-squares coefficients and the Gram matrix for given row weights."""
+    def step_without(self, rows: NDArray[np.intp], fit: RoundsResult) -> tuple[Vector, Matrix]:
+        """Return how the coefficients move, weights kept, when some rows are left out.
+
+        And the Gram matrix of the others: the fit's own minus that of the rows left out.
+        """
+        frame = self.fleet.problem.frame
         s = self.rows.sample_weight
-        gram, rhs = passes.gram(
-            self.rows, self.fleet.problem.frame, row_weights if s is None else row_weights * s
-        )
-        return solve_normal(gram, rhs)[0], gram
+        weight = self.weights(fit) if s is None else self.weights(fit) * s
+        out = passes.gram(self.part(rows), frame, weight[rows])[0]
+        weight = weight.copy()
+        weight[rows] = 0.0
+        residual = self.rows.y - passes.predict(self.rows, frame, fit.solution.z)
+        pull = passes.normal_residual(self.rows, frame, weight, residual)
+        gram = fit.statistics.pooled_gram - out
+        return solve_normal(gram, pull)[0], gram
 
     def gram_of_every_row(self) -> Matrix:
         """Return the Gram matrix of the rows, each with its sample weight."""

@@ -153,34 +153,44 @@ def _best_fit(sample: Sample, seed: int, on_round: OnRound) -> Found:
     stopped = fits[0].status.code == "callback"
     if sample.rows.n_features > SCREENED_FEATURES or few_rows or stopped:
         return Found(fits[0], sample)
-    rules = _rules_that_matter(sample, rng)
-    for start in _other_starts(sample, fits, rules, rng):
+    screens = _screens_that_matter(sample, rng)
+    for start in _other_starts(sample, fits, screens, rng):
         fit = sample.fit(unheard, start)
         if isinstance(fit.pace, CalibratedPace):
             fits.append(fit)
     found = Found(_with_lost_levels(sample, _choose(fits)), sample)
-    return _keep_far_rows_apart(found, rules[0]) if rules else found
+    return _keep_far_rows_apart(found, screens[0]) if screens else found
 
 
-def _rules_that_matter(sample: Sample, rng: np.random.Generator) -> Sequence[FarRule]:
+@dataclass(frozen=True, eq=False)
+class _Screen:
+    """A rule for far rows, and the scores of the sample's rows by it."""
+
+    rule: FarRule
+    score: Vector
+
+
+def _screens_that_matter(sample: Sample, rng: np.random.Generator) -> Sequence[_Screen]:
     """Return rules for far rows, found on some of the rows; none if they call none of those far."""
     n = sample.n_samples
-    few = int(np.clip(10 * sample.rows.n_features, *ROWS_FOR_RULES))
+    few = int(np.clip(6 * sample.rows.n_features, *ROWS_FOR_RULES))
     rows = np.arange(n) if n <= few else np.sort(rng.choice(n, few, replace=False))
     X = dense_rows(sample.rows.X[rows])
     rules = far_rules(X)
-    return rules if np.any(rules[0].score(X) > 1) else ()
+    if not np.any(rules[0].score(X) > 1):
+        return ()
+    return [_Screen(rule, rule.score(sample.rows.X)) for rule in rules]
 
 
 def _other_starts(
     sample: Sample,
     fits: list[RoundsResult],
-    rules: Sequence[FarRule],
+    screens: Sequence[_Screen],
     rng: np.random.Generator,
 ) -> Iterator[Start]:
     """Yield starts that could lead elsewhere than the fits made so far."""
-    for rule in rules:
-        kept = (rule.score(sample.dense()) <= 1).astype(np.float64)
+    for screen in screens:
+        kept = (screen.score <= 1).astype(np.float64)
         if _depends_on_far_rows(sample, _choose(fits), kept):
             screened = sample.only(kept).fit(unheard)
             if isinstance(screened.pace, CalibratedPace):
@@ -214,7 +224,7 @@ def _with_lost_levels(sample: Sample, fit: RoundsResult) -> RoundsResult:
     return fit
 
 
-def _keep_far_rows_apart(found: Found, rule: FarRule) -> Found:
+def _keep_far_rows_apart(found: Found, screen: _Screen) -> Found:
     """Fit again with strata of far rows, if those hold fewer clean rows than the inside does.
 
     Bad rows far out in X come near the fit by chance now and then, and each pulls like a hundred
@@ -223,7 +233,7 @@ def _keep_far_rows_apart(found: Found, rule: FarRule) -> Found:
     sample, fit = found.sample, found.fit
     if not isinstance(fit.pace, CalibratedPace):
         return found
-    score = rule.score(sample.dense())
+    rule, score = screen.rule, screen.score
     cuts = tuple(cut for cut in rule.cuts if np.sum(score > cut) >= LEAST_STRATUM)
     v = sample.weights(fit)
     inside = float(np.mean(v[score <= 1]))
@@ -247,8 +257,7 @@ def _depends_on_far_rows(sample: Sample, fit: RoundsResult, kept: Vector) -> boo
     q = fit.solution.z.size
     if inside.sum() < 2 * q:
         return True
-    coef, gram = sample.weighted_fit(inside)
-    step = coef - fit.solution.z
+    step, gram = sample.step_without(np.flatnonzero(kept == 0), fit)
     chance = mixture_of(fit).scale ** 2 * q * max(v.sum() / inside.sum() - 1.0, 0.02)
     return bool(step @ gram @ step > MATTERS * chance)
 

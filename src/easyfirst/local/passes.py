@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 from easyfirst.contracts import Batch, Matrix, Vector
 
 BLOCK_ENTRIES = 1 << 17  # 1 MiB of float64: a block and its weighted copy fit in a core's cache
+# Blocks for Gram matrices of many columns are longer: adding up their squares costs, too.
+GRAM_ENTRIES = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,13 +66,17 @@ def blocks(batch: Batch, frame: Frame) -> Iterator[tuple[slice, Any]]:
         yield slice(0, batch.n_samples), batch.X
         return
     for rows in row_slices(batch.n_samples, batch.n_features):
-        block = np.asarray(batch.X[rows], dtype=np.float64)
-        yield rows, block if frame.shift is None else block - frame.shift
+        yield rows, _dense_block(batch, frame, rows)
 
 
-def row_slices(n_samples: int, n_features: int) -> Iterator[slice]:
+def _dense_block(batch: Batch, frame: Frame, rows: slice) -> Matrix:
+    block = np.asarray(batch.X[rows], dtype=np.float64)
+    return block if frame.shift is None else block - frame.shift
+
+
+def row_slices(n_samples: int, n_features: int, least: int = 32) -> Iterator[slice]:
     """Yield ranges of rows that make up a block each."""
-    rows = max(32, BLOCK_ENTRIES // max(1, n_features))
+    rows = max(least, BLOCK_ENTRIES // max(1, n_features))
     for start in range(0, n_samples, rows):
         yield slice(start, min(start + rows, n_samples))
 
@@ -105,7 +111,8 @@ def _dense_gram(batch: Batch, frame: Frame, row_weights: Vector) -> tuple[Matrix
     p = batch.n_features
     size = p + frame.fit_intercept
     total, rhs = np.zeros((size, size)), np.zeros(size)
-    for rows, block in blocks(batch, frame):
+    for rows in row_slices(batch.n_samples, p, max(32, min(2 * p, GRAM_ENTRIES // max(1, p)))):
+        block = _dense_block(batch, frame, rows)
         weight, target = row_weights[rows], batch.y[rows]
         kept = np.flatnonzero(weight)
         if kept.size == 0:
