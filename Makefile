@@ -8,6 +8,8 @@ JOBS ?= 2
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check
+# What the tests run with: every engine is the real one.
+EXTRAS := dev,tool,plot,dask,ray,spark
 BENCHMARKS := $(filter-out benchmarks/_%,$(sort $(wildcard benchmarks/*.py)))
 
 .DEFAULT_GOAL := help
@@ -52,7 +54,8 @@ clean: ## Remove the environment and everything built or cached
 	find src tests benchmarks -type d -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 
 # The build backend goes into the environment, and builds run without isolation, because an
-# isolated build would fetch whatever backend is newest instead of the pinned one.
+# isolated build would fetch whatever backend is newest instead of the pinned one. (setuptools is
+# what Spark, which comes as source, builds with.)
 $(VENV)/.base: pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || \
 		{ echo "PYTHON=$(PYTHON) was not found; name a Python 3.11 or newer"; exit 1; }
@@ -62,7 +65,7 @@ $(VENV)/.base: pyproject.toml constraints.txt
 			"choose another with: make PYTHON=python3.11"; exit 1; }
 	@echo "Building $(VENV) with $(PYTHON)"
 	@$(PYTHON) -m venv --clear $(VENV)
-	@$(PIP) install --constraint constraints.txt hatchling editables
+	@$(PIP) install --constraint constraints.txt hatchling editables setuptools
 	@touch $@
 
 $(VENV)/.tool: $(VENV)/.base
@@ -71,6 +74,6 @@ $(VENV)/.tool: $(VENV)/.base
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.base
-	@echo "Installing easyfirst[dev,tool,plot]"
-	@$(PIP) install --no-build-isolation --constraint constraints.txt --editable '.[dev,tool,plot]'
+	@echo "Installing easyfirst[$(EXTRAS)] (Spark alone is 450 MB)"
+	@$(PIP) install --no-build-isolation --constraint constraints.txt --editable '.[$(EXTRAS)]'
 	@touch $@ $(VENV)/.tool

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 import threadpoolctl
 
 from easyfirst import SelfPacedRegressor
-from easyfirst.contracts import Resident
+from easyfirst.contracts import Ledger, Resident
 from easyfirst.engines import Inline, Threads
 from easyfirst.engines.blas import one_blas_thread
 from easyfirst.regularizers import Entropic, Hard
@@ -28,6 +28,7 @@ class Forgetful:
     @contextmanager
     def open(self, partitions):
         self.partitions = partitions
+        self.ledger = Ledger([0.0] * len(partitions))
         with one_blas_thread():
             yield self
 

@@ -24,8 +24,8 @@ WINDOW = 8.0  # half-width, in scales, of the window in which the corrupted part
 SMALL_WINDOW = 10.0  # the same for a hundred rows or fewer, where the scale itself is uncertain
 FINEST = 1.0 / 32.0  # of a scale: residuals below tell nothing more about it
 PSEUDO_ROWS = 0.35  # corrupted rows taken for granted on each side: no finite row is ever certain
-SHARE_TOLERANCE = 1e-10
 PRIOR_ROWS = 20.0  # rows' worth of the overall clean share in a batch's own
+SHARE_TOLERANCE = 1e-12  # of a batch's clean share
 ROUNDING = 2.0**-34  # residuals below this share of the spread of y are rounding errors
 HALF_OCTAVE = BINS_PER_OCTAVE // 2
 LARGEST_EXPONENT = 1400.0  # keeps exp within range for rows that are out anyway
@@ -150,9 +150,9 @@ def _likely_shares(
 ) -> Vector:
     """Return the clean share of every group that makes its histogram most likely.
 
-    Scale and corrupted levels are given; what is left is concave in the share, so Newton's
-    method within a shrinking bracket finds the maximum. The prior enters as rows that are clean
-    in that share.
+    Scale and corrupted levels are given; what is left is concave in the share, so Newton's steps,
+    halved towards the bracket where they leave it, find the maximum. The prior enters as rows
+    that are clean in that share.
     """
     edges = bin_edges(losses.anchor)
     used = np.flatnonzero(losses.merged.sum(axis=0))
@@ -160,18 +160,22 @@ def _likely_shares(
     near = used[used < last]
     odds = mixture.flat_odds(bin_middles(losses.anchor)[near]).ravel()
     observed = counts[:, :, near].reshape(len(counts), -1)
-    outside = counts.sum(axis=(1, 2)) - observed.sum(axis=1) + PRIOR_ROWS * (1.0 - prior)
-    low, high, share = np.zeros(len(counts)), np.ones(len(counts)), np.clip(prior, 0.01, 0.99)
+    outside = counts.sum(axis=(1, 2)) - observed.sum(axis=1)
+    low = np.full(len(counts), SHARE_TOLERANCE)
+    high = 1.0 - low
+    share = np.clip(np.broadcast_to(prior, len(counts)), 0.01, 0.99)
     for _ in range(40):
-        gain = (1.0 - odds) / (share[:, None] + (1.0 - share)[:, None] * odds)
-        pull = observed * gain
-        slope = pull.sum(axis=1) + PRIOR_ROWS * prior / share - outside / (1.0 - share)
-        bend = np.einsum("ij,ij->i", pull, gain)
-        bend += PRIOR_ROWS * prior / share**2 + outside / (1.0 - share) ** 2
+        gain = (1.0 - odds) / (odds + share[:, None] * (1.0 - odds))
+        clean, corrupted = prior / share, (1.0 - prior + outside / PRIOR_ROWS) / (1.0 - share)
+        slope = np.einsum("gb,gb->g", observed, gain) + PRIOR_ROWS * (clean - corrupted)
+        fall = np.einsum("gb,gb,gb->g", observed, gain, gain)
+        fall += PRIOR_ROWS * (clean / share + corrupted / (1.0 - share))
         low, high = np.where(slope > 0, share, low), np.where(slope > 0, high, share)
-        last_share, share = share, share + slope / bend
-        share = np.where((share >= low) & (share <= high), share, 0.5 * (low + high))
-        if np.max(np.abs(share - last_share)) < SHARE_TOLERANCE:
+        step = share + slope / fall
+        step = np.where((step >= low) & (step <= high), step, 0.5 * (low + high))
+        moved = float(np.max(np.abs(step - share), initial=0.0))
+        share = step
+        if moved < SHARE_TOLERANCE:
             break
     return np.asarray(share)
 

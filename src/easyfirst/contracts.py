@@ -7,6 +7,7 @@ know this module.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -50,6 +51,23 @@ class Partition(Protocol):
         ...
 
 
+@dataclass(frozen=True, eq=False)
+class HeldPartition:
+    """Rows that a cluster holds already.
+
+    `block` is the cluster's own name for them (a key, a reference, a partition's number), which
+    its engine knows how to resolve; `read` makes a batch of what the block stands for, on the
+    worker that has it.
+    """
+
+    block: Any
+    read: Callable[[Any], Batch]
+
+    def load(self) -> Batch:
+        """Read the rows, if the block is the rows themselves."""
+        return self.read(self.block)
+
+
 class Source(Protocol):
     """Where the rows of a fit come from."""
 
@@ -85,8 +103,27 @@ class Resident:
 Step = Callable[[Resident, Any, Any], Any]
 
 
+@dataclass
+class Ledger:
+    """What the work on the batches has cost so far.
+
+    `seconds` counts the time spent in each batch; messages and bytes are what went through the
+    driver. In one process nothing is sent.
+    """
+
+    seconds: list[float]
+    messages: int = 0
+    bytes_sent: int = 0
+    bytes_received: int = 0
+
+
 class Workers(Protocol):
     """Batches opened on an engine."""
+
+    @property
+    def ledger(self) -> Ledger:
+        """The costs so far, kept up to date by `map`."""
+        ...
 
     def map(self, step: Step, per_batch: Sequence[Any] | None, broadcast: Any) -> list[Any]:
         """Run `step` on every batch; replies come back in batch order."""
@@ -99,15 +136,23 @@ class ResidentWorkers:
 
     residents: Sequence[Resident]
     apply: Callable[..., Iterable[Any]] = map
+    ledger: Ledger = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Open an account for every batch."""
+        object.__setattr__(self, "ledger", Ledger([0.0] * len(self.residents)))
 
     def map(self, step: Step, per_batch: Sequence[Any] | None, broadcast: Any) -> list[Any]:
         """Run the step on every batch; replies come back in batch order."""
         messages = [None] * len(self.residents) if per_batch is None else per_batch
 
-        def run(resident: Resident, message: Any) -> Any:
-            return step(resident, message, broadcast)
+        def run(number: int, resident: Resident, message: Any) -> Any:
+            began = time.perf_counter()
+            reply = step(resident, message, broadcast)
+            self.ledger.seconds[number] += time.perf_counter() - began
+            return reply
 
-        return list(self.apply(run, self.residents, messages))
+        return list(self.apply(run, range(len(self.residents)), self.residents, messages))
 
 
 class Engine(Protocol):

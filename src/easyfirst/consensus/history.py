@@ -30,7 +30,9 @@ class RoundRecord:
 
     `selected` counts rows with a weight of at least one half, `changed` is the share of weight
     that moved since the round before, `kkt_residual` the largest cosine between a column and
-    the weighted residual (0 at an exact fit of the weighted rows).
+    the weighted residual (0 at an exact fit of the weighted rows). `messages`, `bytes_sent` and
+    `bytes_received` count what went between the driver and the workers; `batch_seconds` and
+    `batch_selected_share` show a batch that is slow, or bad.
     """
 
     round: int
@@ -46,6 +48,10 @@ class RoundRecord:
     kkt_residual: float
     iterations: int
     seconds: float
+    messages: int = 0
+    bytes_sent: int = 0
+    bytes_received: int = 0
+    batch_seconds: tuple[float, ...] = field(repr=False, default=())
     batch_selected_share: tuple[float, ...] = field(repr=False, default=())
 
 
@@ -71,6 +77,6 @@ class History:
             (RoundRecord, self.rounds) if what == "rounds" else (IterationRecord, self.iterations)
         )
         rows = [asdict(record) for record in records]
-        names = [name for name in kind.__dataclass_fields__ if name != "batch_selected_share"]
+        names = [name for name in kind.__dataclass_fields__ if not name.startswith("batch_")]
         columns = {name: [row[name] for row in rows] for name in names}
         return nw.from_dict(columns, backend=backend).to_native()

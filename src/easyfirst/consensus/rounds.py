@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from operator import sub
+from typing import Any, Literal
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from easyfirst.consensus.history import History, IterationRecord, RoundRecord
 from easyfirst.consensus.solution import Solution
 from easyfirst.consensus.statistics import Objective, StackedStatistics
 from easyfirst.consensus.status import Status
-from easyfirst.contracts import EVERY_ROW, Matrix, Pace, Vector
+from easyfirst.contracts import EVERY_ROW, Ledger, Matrix, Pace, Vector
 from easyfirst.errors import NoRowSelectedError
 from easyfirst.local.steps import Whitener
 from easyfirst.schedules import Calibrated, PaceSchedule
@@ -156,6 +157,12 @@ class _Walk:
     rounds: list[RoundRecord] = field(default_factory=list)
     iterations: list[IterationRecord] = field(default_factory=list)
     _clock: float = field(default_factory=time.perf_counter)
+    _booked: Ledger = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Leave out what was spent before."""
+        spent = self.fleet.workers.ledger
+        self._booked = replace(spent, seconds=list(spent.seconds))
 
     def begin(self, start: Start | None) -> None:
         """Fit all rows, or take the start as the first solution."""
@@ -247,6 +254,7 @@ class _Walk:
             iterations=len(self.solution.iterations),
             seconds=now - self._clock,
             batch_selected_share=tuple(self.stats.batch_selected_share.tolist()),
+            **self._spent(),
         )
         self._clock = now
         self.number += 1
@@ -282,6 +290,17 @@ class _Walk:
         self.pace = self.settings.schedule.next(pace, self.losses)
         self.solution = self._solve(self.stats, self.settings, self.solution)
         self._stretch(last)
+
+    def _spent(self) -> dict[str, Any]:
+        """Return what the ledger of the workers has gained since the last round."""
+        now, then = self.fleet.workers.ledger, self._booked
+        self._booked = replace(now, seconds=list(now.seconds))
+        return {
+            "messages": now.messages - then.messages,
+            "bytes_sent": now.bytes_sent - then.bytes_sent,
+            "bytes_received": now.bytes_received - then.bytes_received,
+            "batch_seconds": tuple(map(sub, now.seconds, then.seconds)),
+        }
 
     def _weigh(self) -> None:
         """Weigh the rows by the current coefficients and pace."""
