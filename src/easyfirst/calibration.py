@@ -119,7 +119,8 @@ def fit_mixture(
             break
     assert fitted is not None
     free_scale = math.sqrt(window.expect(fitted)[1])
-    return CleanMixture(losses.total, *map(math.exp, fitted), free_scale)
+    scale, clean, below, above = map(math.exp, fitted)
+    return CleanMixture(losses.total, scale, clean, below, above, free_scale)
 
 
 def keep_everything(losses: LossSummary, scale: float) -> CleanMixture:

@@ -103,7 +103,7 @@ def is_flat(result: RoundsResult) -> bool:
     """Return whether the model predicts one and the same value for all clean rows."""
     stats, z = result.statistics, result.solution.z
     assert result.losses is not None
-    columns = np.sqrt(np.maximum(np.diagonal(stats.pooled_gram), 0.0) / stats.weight.sum())
+    columns = np.sqrt(np.maximum(stats.pooled_gram.diagonal(), 0.0) / stats.weight.sum())
     spread = np.abs(z * columns)[: len(z) - 1] if len(z) > 1 else np.zeros(1)
     return bool(np.max(spread, initial=0.0) < 1e-6 * result.losses.anchor)
 

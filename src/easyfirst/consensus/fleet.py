@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from easyfirst.consensus.statistics import StackedStatistics
+from easyfirst.consensus.statistics import Diagonal, StackedStatistics
 from easyfirst.contracts import Batch, Matrix, Pace, Vector, Workers
-from easyfirst.local import steps
+from easyfirst.local import products, steps
 from easyfirst.local.steps import Change, Description, Problem, Weighting, Whitener
 from easyfirst.summaries import LossSummary
 
@@ -69,14 +69,22 @@ class Fleet:
 
     def weightings(self, coefs: Matrix, pace: Pace, whitener: Whitener | None = None) -> Weightings:
         """Return what decides the weights: batch i's coefficients coefs[i] and thresholds."""
+        first = tuple(coefs[0].tolist())  # one for all batches, where they agree
         return [
-            Weighting(tuple(coef), pace.for_batch(i), pace.width, whitener)
-            for i, coef in enumerate(coefs.tolist())
+            Weighting(
+                first if np.array_equal(coef, coefs[0]) else tuple(coef.tolist()),
+                pace.for_batch(i),
+                pace.width,
+                whitener,
+            )
+            for i, coef in enumerate(coefs)
         ]
 
     def summarize(self, weightings: Weightings) -> LossSummary:
         """Return the histogram of all residuals, as the weightings would judge them."""
-        return self._summary(weightings, self.workers.map(steps.summarize, weightings, self.problem))
+        return self._summary(
+            weightings, self.workers.map(steps.summarize, weightings, self.problem)
+        )
 
     def _summary(self, weightings: Weightings, counts: Sequence[Vector]) -> LossSummary:
         first = weightings[0]
@@ -100,13 +108,23 @@ class Fleet:
         return StackedStatistics.stack(self.workers.map(steps.form, changes, self.problem))
 
     def sweep(
-        self, point: Vector, metric: Matrix, now: Weightings, before: Weightings
+        self, point: Vector, metric: Matrix | Diagonal, now: Weightings, before: Weightings
     ) -> tuple[LossSummary, StackedStatistics]:
         """Weigh all rows by `point` in one pass: their losses, and their statistics around it."""
         changes = list(map(Change, now, before))
         replies = self.workers.map(steps.sweep, changes, self.problem)
         losses = self._summary(now, [counts for counts, _ in replies])
         return losses, StackedStatistics.around(point, metric, [tally for _, tally in replies])
+
+    def curve(self, now: Weightings, direction: Vector) -> Vector:
+        """Return D'R D direction over all rows."""
+        message = (self.problem, direction)
+        return np.asarray(np.sum(self.workers.map(products.curve, now, message), axis=0))
+
+    def column_squares(self, now: Weightings) -> Vector:
+        """Return the diagonal of D'R D over all rows."""
+        replies = self.workers.map(products.column_squares, now, self.problem)
+        return np.asarray(np.sum(replies, axis=0))
 
     def weights(self, now: Weightings) -> list[Vector]:
         """Return the weight of every row, batch by batch."""

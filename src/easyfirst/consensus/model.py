@@ -85,7 +85,8 @@ def fit_model(
     found: Found | None = None
     start: Start | None = None
     rivalry = Rivalry()
-    if isinstance(settings.schedule, Calibrated):
+    # Without square matrices, starts cannot be compared: the pace grows on all rows.
+    if isinstance(settings.schedule, Calibrated) and settings.solver != "cg":
         found = find_start(fleet, objective, settings, seed, on_round)
         found, rivalry = look_for_rivals(found)
         fleet = replace(fleet, problem=replace(fleet.problem, far_rule=found.far_rule))

@@ -10,13 +10,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from easyfirst.consensus import admm, gram, status
+from easyfirst.consensus import admm, conjugate, gram, status
 from easyfirst.consensus.admm import AdmmSettings
 from easyfirst.consensus.fleet import Fleet, Weightings
 from easyfirst.consensus.gram import Tether, is_well_conditioned
 from easyfirst.consensus.history import History, IterationRecord, RoundRecord
 from easyfirst.consensus.solution import Solution
-from easyfirst.consensus.statistics import Objective, StackedStatistics
+from easyfirst.consensus.statistics import Diagonal, Objective, StackedStatistics
 from easyfirst.consensus.status import Status
 from easyfirst.contracts import EVERY_ROW, Ledger, Matrix, Pace, Vector
 from easyfirst.errors import NoRowSelectedError
@@ -55,7 +55,7 @@ class RoundSettings:
     """
 
     schedule: PaceSchedule
-    solver: Literal["admm", "gram"] = "gram"
+    solver: Literal["admm", "gram", "cg"] = "gram"
     admm: AdmmSettings = field(default_factory=AdmmSettings)
     weights_from: Literal["consensus", "batch"] = "consensus"
     update_weights: Literal["round", "iteration"] = "round"
@@ -174,8 +174,14 @@ class _Walk:
             if start.gram_is_metric and self._permits_a_metric():
                 self.metric, self.is_borrowed = start.gram, True
             return
-        self.stats = self.fleet.form(self.before)
-        self.gram = self.stats.pooled_gram
+        if self.settings.solver == "cg":
+            self.solution = Solution.at(np.zeros(self.fleet.n_coef), self.fleet.n_batches)
+            now = self.fleet.weightings(self._points(), EVERY_ROW)
+            self.stats = self._gather(now, EVERY_ROW, None)
+            self.before = now
+        else:
+            self.stats = self.fleet.form(self.before)
+            self.gram = self.stats.pooled_gram
         self.solution = self._solve(self.stats, self.settings, None)
 
     def advance(self, start: Start | None) -> None:
@@ -204,7 +210,8 @@ class _Walk:
         else:
             self._alternate()
         self._stretch(last)
-        if self._permits_a_metric() and np.isfinite(self.moved) and is_well_conditioned(self.gram):
+        serves = self._permits_a_metric() and np.isfinite(self.moved)
+        if serves and self.gram is not None and is_well_conditioned(self.gram):
             self.metric, self.is_borrowed = self.gram, False
 
     def is_done(self) -> bool:
@@ -281,11 +288,9 @@ class _Walk:
         """
         last = self.solution.z
         now = self.fleet.weightings(self._points(), pace)
-        self.losses, stats = self.fleet.sweep(last, metric, now, self.before)
-        _require_a_selection(stats, pace, self.losses)
-        rule = self.fleet.problem.regularizer.with_width(pace.width)
-        # The self-paced term is only recorded, so the histogram's word for it is enough.
-        self.stats = stats.with_pacing(self.losses.self_paced_value(rule, pace.value))
+        self.stats = self._gather(now, pace, metric)
+        assert self.losses is not None
+        _require_a_selection(self.stats, pace, self.losses)
         self.before, self.judged_by = now, last
         self.pace = self.settings.schedule.next(pace, self.losses)
         self.solution = self._solve(self.stats, self.settings, self.solution)
@@ -302,17 +307,30 @@ class _Walk:
             "batch_seconds": tuple(map(sub, now.seconds, then.seconds)),
         }
 
+    def _gather(self, now: Weightings, pace: Pace, metric: Matrix | None) -> StackedStatistics:
+        """Look at all rows in one pass: their losses, and their statistics around the consensus."""
+        known = Diagonal(self.fleet.column_squares(now)) if metric is None else metric
+        self.losses, stats = self.fleet.sweep(self.solution.z, known, now, self.before)
+        if pace.value == np.inf:
+            return stats
+        rule = self.fleet.problem.regularizer.with_width(pace.width)
+        # The self-paced term is only recorded, so the histogram's word for it is enough.
+        return stats.with_pacing(self.losses.self_paced_value(rule, pace.value))
+
     def _weigh(self) -> None:
         """Weigh the rows by the current coefficients and pace."""
         assert self.pace is not None
         assert self.losses is not None
         points = self._points()
         now = self.fleet.weightings(points, self.pace, self._whitener(self.pace))
-        self.stats = self.fleet.form(now, self.before, self.reference)
-        self._choose_reference(now)
+        if self.settings.solver == "cg":
+            self.stats = self._gather(now, self.pace, None)
+        else:
+            self.stats = self.fleet.form(now, self.before, self.reference)
+            self._choose_reference(now)
         _require_a_selection(self.stats, self.pace, self.losses)
         self.before = now
-        self.gram = self.stats.pooled_gram
+        self.gram = None if self.settings.solver == "cg" else self.stats.pooled_gram
 
     def _choose_reference(self, now: Weightings) -> None:
         """Let the next rounds build on this one until too many weights have changed."""
@@ -352,6 +370,17 @@ class _Walk:
     ) -> Solution:
         if settings.solver == "gram":
             return gram.solve(stats, self.objective, self._tether(start))
+        if settings.solver == "cg":
+            tether = self._tether(start)
+            solution, self.stats = conjugate.solve(
+                self.fleet,
+                self.before,
+                stats,
+                self.objective,
+                self.solution.z,
+                0.0 if tether is None else tether.strength,
+            )
+            return solution
         return admm.solve(stats, self.objective, settings.admm, start, self.number)
 
     def _tether(self, last: Solution | None) -> Tether | None:
@@ -372,12 +401,19 @@ class _Walk:
             return
         step = self.solution.z - last
         length = 1.0
-        if self.settings.solver == "gram":
+        if self.settings.solver != "admm":
             length = self._step_length(schedule.stretch(self.pace, self.losses))
             self.solution = self.solution.moved_to(last + length * step)
-        size = float(step @ self.stats.pooled_gram @ step)
+        size = float(step @ self._curve(step))
         moved = length * float(np.sqrt(max(size, 0.0) / (0.5 * self.pace.width * step.size)))
         self._judge_progress(moved)
+
+    def _curve(self, direction: Vector) -> Vector:
+        """Return the weighted Gram matrix times a direction."""
+        if self.settings.solver == "cg":
+            return self.fleet.curve(self.before, direction)
+        assert self.stats is not None
+        return np.asarray(self.stats.pooled_gram @ direction)
 
     def _judge_progress(self, moved: float) -> None:
         """Say how far the end may be after a step, and give up a metric that leads there slowly."""

@@ -83,9 +83,7 @@ class Sample:
 
     def only(self, kept: Vector) -> Sample:
         """Return the sample with only the rows where `kept` is nonzero."""
-        return self._on(
-            self.part(np.flatnonzero(kept)), self.fleet, self.objective, self.settings
-        )
+        return self._on(self.part(np.flatnonzero(kept)), self.fleet, self.objective, self.settings)
 
     def part(self, rows: NDArray[np.intp]) -> Batch:
         """Return some of the rows."""

@@ -23,7 +23,6 @@ from easyfirst.contracts import Vector
 from easyfirst.penalties import Penalty, Ridge
 from easyfirst.sources.arrays import ArraySource
 
-MOST_FEATURES = 16_384  # beyond, one Gram matrix alone takes more than 2 GiB
 LARGEST = 1e120  # squares of larger numbers, summed over rows, overflow
 MAX_NAMED = 5  # columns listed in a message before "and k more"
 
@@ -39,12 +38,6 @@ def training_source(
     """Turn fit's arguments into a source, recording names and widths on the estimator."""
     X, y = _checked(estimator, X, y)
     weight = _importance(sample_weight, X)
-    if X.shape[1] > MOST_FEATURES:
-        raise ValueError(
-            f"X has {X.shape[1]:,} columns, and a fit needs square matrices of that size "
-            f"({8e-9 * X.shape[1] ** 2:.1f} GB each); at most {MOST_FEATURES:,} columns are "
-            f"possible: select or combine columns first"
-        )
     _require_magnitude("X", X.data if sp.issparse(X) else X)
     _require_magnitude("y", y)
     if batches is not None and n_batches is not None:

@@ -97,6 +97,22 @@ def transposed_times(block: Any, frame: Frame, values: Vector) -> Vector:
     return np.append(slopes, values.sum()) if frame.fit_intercept else slopes
 
 
+def zeros(batch: Batch, frame: Frame) -> Vector:
+    """Return one zero per coefficient."""
+    return np.zeros(batch.n_features + frame.fit_intercept)
+
+
+def column_squares(block: Any, frame: Frame, row_weights: Vector) -> Vector:
+    """Return the diagonal of D'R D for one of the `blocks`, D its design."""
+    squares = np.asarray(
+        (block.power(2) if sp.issparse(block) else np.square(block)).T @ row_weights
+    )
+    total = row_weights.sum()
+    if sp.issparse(block) and frame.shift is not None:
+        squares += frame.shift * (total * frame.shift - 2.0 * (block.T @ row_weights))
+    return np.append(squares, total) if frame.fit_intercept else squares
+
+
 def gram(batch: Batch, frame: Frame, row_weights: Vector) -> tuple[Matrix, Vector]:
     """Return the weighted Gram matrix and right-hand side: D'RD and D'Ry.
 
@@ -165,7 +181,7 @@ def _shift_by_algebra(total: Matrix, rhs: Vector, shift: Vector) -> None:
 
 def normal_residual(batch: Batch, frame: Frame, row_weights: Vector, residual: Vector) -> Vector:
     """Return D'R residual, D the design: one pass over the rows."""
-    total = np.zeros(batch.n_features + frame.fit_intercept)
+    total = zeros(batch, frame)
     for rows, block in blocks(batch, frame):
         total += transposed_times(block, frame, row_weights[rows] * residual[rows])
     return total

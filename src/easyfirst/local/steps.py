@@ -122,21 +122,21 @@ def describe(resident: Resident, message: None, problem: None) -> Description:
     """Describe the batch before anything is fitted."""
     del message, problem
     batch = resident.batch
-    s = _importance(batch)
+    s = importance(batch)
     present = np.flatnonzero(s)
     total = float(s.sum())
     mean = float(s @ batch.y) / total if total else 0.0
     few = present[:: max(1, present.size // ROWS_FOR_MOMENTS)]
-    rows = batch.X[few]
-    rows = rows.toarray() if sp.issparse(rows) else np.asarray(rows, dtype=np.float64)
+    rows = batch.X[few].astype(np.float64)
+    squares = rows.power(2) if sp.issparse(rows) else np.square(rows)
     return Description(
         n_samples=batch.n_samples,
         n_weighted=int(present.size),
         total_weight=total,
         y_mean=mean,
         y_scatter=float(s @ np.square(batch.y - mean)),
-        column_sum=rows.sum(axis=0, dtype=np.float64),
-        column_square=np.square(rows, dtype=np.float64).sum(axis=0),
+        column_sum=np.asarray(rows.sum(axis=0)).ravel(),
+        column_square=np.asarray(squares.sum(axis=0)).ravel(),
         column_rows=int(few.size),
     )
 
@@ -196,7 +196,7 @@ def _gram(
 
     if reference is None:
         return summed(row_weights)
-    base_weights = _importance(batch) * resident.recall(
+    base_weights = importance(batch) * resident.recall(
         "reference weights", reference, lambda: _weights(resident, reference, problem)
     )
     difference = row_weights - base_weights
@@ -225,13 +225,16 @@ def sweep(
     assert now.coef is not None
     assert now.whitener is None, "leverage needs a pass of its own"
     old = None if change.before is None else weigh(resident, change.before, problem)
-    s = _importance(batch)
+    s = importance(batch)
     coef = np.array(now.coef)
     residual, v = np.empty(batch.n_samples), np.empty(batch.n_samples)
     rhs = np.zeros(coef.size)
     for rows, block in passes.blocks(batch, problem.frame):
         residual[rows] = batch.y[rows] - passes.times(block, problem.frame, coef)
-        v[rows] = _rule_weights(resident, residual[rows], now, problem, rows)
+        if now.keeps_every_row:
+            v[rows] = 1.0
+        else:
+            v[rows] = _rule_weights(resident, residual[rows], now, problem, rows)
         rhs += passes.transposed_times(block, problem.frame, s[rows] * v[rows] * residual[rows])
     resident.recall("residual", now.coef, lambda: residual)
     resident.recall("weights", now, lambda: v)
@@ -244,7 +247,7 @@ def _weigh_and_count(
     resident: Resident, change: Change, problem: Problem
 ) -> tuple[Vector, Statistics]:
     """Return the row weights s v, and what can be counted without columns and regularizer."""
-    s = _importance(resident.batch)
+    s = importance(resident.batch)
     old = None if change.before is None else weigh(resident, change.before, problem)
     v = weigh(resident, change.now, problem)
     return s * v, _count(s, v, old)
@@ -286,7 +289,7 @@ def influence(resident: Resident, message: tuple[Weighting, float], problem: Pro
     """
     weighting, scale = message
     assert weighting.coef is not None
-    s = _importance(resident.batch)
+    s = importance(resident.batch)
     v = weigh(resident, weighting, problem)
     residual = _residual(resident, weighting.coef, problem)
     pull = v * residual
@@ -299,7 +302,7 @@ def sample(resident: Resident, message: tuple[int, int, int], problem: None) -> 
     del problem
     quota, seed, number = message
     batch = resident.batch
-    present = np.flatnonzero(_importance(batch))
+    present = np.flatnonzero(importance(batch))
     if present.size > quota:
         rng = np.random.default_rng([seed, number])
         present = np.sort(rng.choice(present, quota, replace=False))
@@ -312,7 +315,7 @@ def sample(resident: Resident, message: tuple[int, int, int], problem: None) -> 
 
 def triangle(resident: Resident, weighting: Weighting, problem: Problem) -> Matrix:
     """Return the triangular factor of the weighted rows [design, y]."""
-    row_weights = _importance(resident.batch) * weigh(resident, weighting, problem)
+    row_weights = importance(resident.batch) * weigh(resident, weighting, problem)
     return passes.triangle(resident.batch, problem.frame, row_weights)
 
 
@@ -321,7 +324,7 @@ def normal_residual(
 ) -> Any:
     """Return the weighted normal-equation residual; `message` is (weighting, coef, extended)."""
     weighting, coef, extended = message
-    row_weights = _importance(resident.batch) * weigh(resident, weighting, problem)
+    row_weights = importance(resident.batch) * weigh(resident, weighting, problem)
     if extended:
         return passes.extended_normal_residual(resident.batch, problem.frame, row_weights, coef)
     residual = _residual(resident, tuple(coef.tolist()), problem)
@@ -332,7 +335,8 @@ def _digest(values: Vector) -> bytes:
     return hashlib.blake2b(values.tobytes(), digest_size=16).digest()
 
 
-def _importance(batch: Batch) -> Vector:
+def importance(batch: Batch) -> Vector:
+    """Return the sample weight of each row."""
     return np.ones(batch.n_samples) if batch.sample_weight is None else batch.sample_weight
 
 
@@ -419,4 +423,4 @@ def _pacing(resident: Resident, weighting: Weighting, problem: Problem) -> float
     else:
         residual = _judged_residual(resident, weighting, problem)
         values = rule.value(v, _thresholds(resident, residual, weighting, problem))
-    return float(_importance(resident.batch) @ values)
+    return float(importance(resident.batch) @ values)
