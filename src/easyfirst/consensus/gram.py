@@ -118,7 +118,13 @@ def inverse_root(gram: Matrix, diagonal: Vector | None) -> Matrix:
     matrix = gram if diagonal is None else gram + np.diag(diagonal)
     norms = np.sqrt(np.maximum(np.diagonal(matrix), 0.0))
     scale = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0)
-    values, vectors = la.eigh(matrix * scale[:, None] * scale, check_finite=False)
+    scaled = matrix * scale[:, None] * scale
+    factored = _factor(scaled)
+    if factored is not None and factored[1] > WELL_CONDITIONED:
+        identity = np.eye(len(scale))
+        root = la.solve_triangular(factored[0], identity, lower=True, trans="T", check_finite=False)
+        return np.asarray(scale[:, None] * root)
+    values, vectors = la.eigh(scaled, check_finite=False)
     kept = values > values[-1] * SINGULAR * len(values)
     return np.asarray(scale[:, None] * vectors[:, kept] / np.sqrt(values[kept]))
 

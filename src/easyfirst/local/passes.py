@@ -91,10 +91,13 @@ def times(block: Any, frame: Frame, coef: Vector) -> Vector:
 
 def transposed_times(block: Any, frame: Frame, values: Vector) -> Vector:
     """Return D'values for one of the `blocks`, D its design."""
-    slopes = np.asarray(block.T @ values)
+    product = np.empty(block.shape[1] + frame.fit_intercept)
+    product[: block.shape[1]] = block.T @ values
+    if frame.fit_intercept:
+        product[-1] = values.sum()
     if sp.issparse(block) and frame.shift is not None:
-        slopes = slopes - frame.shift * values.sum()
-    return np.append(slopes, values.sum()) if frame.fit_intercept else slopes
+        product[:-1] -= frame.shift * product[-1]
+    return product
 
 
 def zeros(batch: Batch, frame: Frame) -> Vector:

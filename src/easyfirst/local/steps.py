@@ -24,7 +24,8 @@ from easyfirst.regularizers import SelfPacedRegularizer
 from easyfirst.summaries import histogram
 
 NEGLIGIBLE = 1e-10  # a row that counts for less counts for nothing, and then costs nothing
-ROWS_FOR_MOMENTS = 256  # per batch; enough to tell a column's position from its spread
+NO_MATRIX = np.zeros((0, 0))
+ROWS_FOR_MOMENTS = (64, 256)  # least and most per batch; enough to tell position from spread
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +127,8 @@ def describe(resident: Resident, message: None, problem: None) -> Description:
     present = np.flatnonzero(s)
     total = float(s.sum())
     mean = float(s @ batch.y) / total if total else 0.0
-    few = present[:: max(1, present.size // ROWS_FOR_MOMENTS)]
+    wanted = min(max(present.size // 8, ROWS_FOR_MOMENTS[0]), ROWS_FOR_MOMENTS[1])
+    few = present[:: max(1, present.size // wanted)]
     rows = batch.X[few].astype(np.float64)
     squares = rows.power(2) if sp.issparse(rows) else np.square(rows)
     return Description(
@@ -239,8 +241,7 @@ def sweep(
     resident.recall("residual", now.coef, lambda: residual)
     resident.recall("weights", now, lambda: v)
     square = float((s * v) @ np.square(residual))
-    tally = replace(_count(s, v, old), rhs=rhs, square=square)
-    return _histograms(resident, residual, problem), tally
+    return _histograms(resident, residual, problem), _count(s, v, old, rhs, square)
 
 
 def _weigh_and_count(
@@ -253,12 +254,14 @@ def _weigh_and_count(
     return s * v, _count(s, v, old)
 
 
-def _count(s: Vector, v: Vector, old: Vector | None) -> Statistics:
+def _count(
+    s: Vector, v: Vector, old: Vector | None, rhs: Vector | None = None, square: float = 0.0
+) -> Statistics:
     total = float(s.sum())
     return Statistics(
-        gram=np.zeros((0, 0)),
-        rhs=np.zeros(0),
-        square=0.0,
+        gram=NO_MATRIX,
+        rhs=np.zeros(0) if rhs is None else rhs,
+        square=square,
         pacing=0.0,
         weight=float(s @ v),
         selected=float(s @ (v >= 0.5)),
@@ -405,10 +408,11 @@ def _thresholds(
 ) -> float | Vector:
     if weighting.single is not None:
         return weighting.single
+    if problem.far_rule is None or len(weighting.thresholds) == 1:
+        below, above = weighting.thresholds[0]
+        return np.where(residual < 0, below, above)
     levels = np.array(weighting.thresholds)
     side = (residual >= 0).astype(np.intp)
-    if problem.far_rule is None or len(levels) == 1:
-        return np.asarray(levels[0][side])
     return np.asarray(levels[_strata(resident, problem.far_rule)[rows], side])
 
 
