@@ -15,10 +15,12 @@ if TYPE_CHECKING:
         metrics,
         penalties,
         regularizers,
+        report,
         schedules,
         sources,
     )
-    from easyfirst.estimators import SelfPacedRegressor
+    from easyfirst.estimators import SelfPacedRegressor, load
+    from easyfirst.sources import read_frame, read_parquet
 
 __version__ = "0.1.0"
 
@@ -28,10 +30,14 @@ __all__ = [
     "callbacks",
     "datasets",
     "engines",
+    "load",
     "losses",
     "metrics",
     "penalties",
+    "read_frame",
+    "read_parquet",
     "regularizers",
+    "report",
     "schedules",
     "sources",
 ]
@@ -45,8 +51,10 @@ def __getattr__(name: str) -> Any:
     """
     if name not in __all__:
         raise AttributeError(f"module 'easyfirst' has no attribute {name!r}")
-    if name == "SelfPacedRegressor":
-        return importlib.import_module("easyfirst.estimators").SelfPacedRegressor
+    if name in ("SelfPacedRegressor", "load"):
+        return getattr(importlib.import_module("easyfirst.estimators"), name)
+    if name in ("read_frame", "read_parquet"):
+        return getattr(importlib.import_module("easyfirst.sources"), name)
     return importlib.import_module(f"easyfirst.{name}")
 
 

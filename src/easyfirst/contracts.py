@@ -25,12 +25,14 @@ class Batch:
     """Rows in memory: `X` is a C-ordered float array or a CSR matrix.
 
     `sample_weight` is the user's importance of each row (None: all one). It is not the
-    self-paced weight, which is called `weights` everywhere.
+    self-paced weight, which is called `weights` everywhere. `row_ids` are the user's names of
+    the rows, if a source has them.
     """
 
     X: Any
     y: Vector
     sample_weight: Vector | None = None
+    row_ids: NDArray[Any] | None = None
 
     @property
     def n_samples(self) -> int:
@@ -69,7 +71,10 @@ class HeldPartition:
 
 
 class Source(Protocol):
-    """Where the rows of a fit come from."""
+    """Where the rows of a fit come from.
+
+    A source that knows the names of its columns has them as `feature_names`.
+    """
 
     def partitions(self) -> Sequence[Partition]:
         """Return one light descriptor per batch; the data alone fix how many."""

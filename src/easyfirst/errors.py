@@ -7,6 +7,14 @@ class NoRowSelectedError(ValueError):
     """The pace let no row in, so there is nothing to fit."""
 
 
+class ModelFileError(ValueError):
+    """A file is not a sound model file; the message says what is wrong and what to do."""
+
+
+class EngineLostError(RuntimeError):
+    """The cluster that a fit ran on is gone: its scheduler, its driver, or all of its workers."""
+
+
 class RankWarning(UserWarning):
     """The kept rows do not determine every coefficient."""
 

@@ -3,15 +3,32 @@
 from __future__ import annotations
 
 import importlib
+from typing import Any
 
 import click
 
+from easyfirst.cli.failures import EXIT_CODES, explained
+
 # Name: (module, attribute, one line for --help).
 COMMANDS: dict[str, tuple[str, str, str]] = {
+    "compare": (
+        "easyfirst.cli.compare",
+        "compare",
+        "Compare easyfirst with other methods on your data.",
+    ),
+    "demo": ("easyfirst.cli.demo", "demo", "Show what the method does, in a minute."),
+    "fit": ("easyfirst.cli.fit", "fit", "Fit a table; write model, rows and report."),
+    "inspect": ("easyfirst.cli.inspect", "inspect", "Say what a model file holds."),
+    "predict": ("easyfirst.cli.predict", "predict", "Predict the rows of a table."),
     "reproduce": (
         "easyfirst.cli.reproduce",
         "reproduce",
         "Run the paper's experiments and write the report.",
+    ),
+    "suspects": (
+        "easyfirst.cli.suspects",
+        "suspects",
+        "List the rows that look wrong, with reasons.",
     ),
 }
 
@@ -36,6 +53,11 @@ class LazyGroup(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl([(name, line) for name, (_, _, line) in sorted(COMMANDS.items())])
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; whatever goes wrong becomes a message and an exit code."""
+        with explained(debug=bool(ctx.params.get("debug"))):
+            return super().invoke(ctx)
+
 
 def _print_version(ctx: click.Context, parameter: click.Parameter, wanted: bool) -> None:
     del parameter
@@ -47,7 +69,11 @@ def _print_version(ctx: click.Context, parameter: click.Parameter, wanted: bool)
     ctx.exit()
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=EXIT_CODES,
+)
 @click.option(
     "--version",
     is_flag=True,
@@ -56,5 +82,10 @@ def _print_version(ctx: click.Context, parameter: click.Parameter, wanted: bool)
     callback=_print_version,
     help="Print the version and exit.",
 )
-def easyfirst() -> None:
-    """Learn from data in which many rows are wrong, easy rows first."""
+@click.option("--debug", is_flag=True, help="Show where an unexpected failure happened.")
+def easyfirst(debug: bool) -> None:
+    """Learn from data in which many rows are wrong, easy rows first.
+
+    Results go to standard output, messages and progress to standard error.
+    """
+    del debug

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+from types import FrameType
 
 # Which extra a missing module belongs to.
 EXTRAS = {
@@ -17,6 +19,7 @@ EXTRAS = {
 
 def main() -> None:
     """Run the command line; say what to install where an optional package is missing."""
+    signal.signal(signal.SIGTERM, _end)
     try:
         from easyfirst.cli.group import easyfirst
 
@@ -30,6 +33,14 @@ def main() -> None:
             file=sys.stderr,
         )
         sys.exit(1)
+    except KeyboardInterrupt:  # while modules were loading; a running command says more
+        sys.exit(130)
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    """Leave by an exception, so that what was begun is cleaned up."""
+    del frame
+    sys.exit(128 + number)
 
 
 if __name__ == "__main__":

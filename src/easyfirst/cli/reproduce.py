@@ -19,6 +19,8 @@ from rich.progress import (
 )
 from rich.table import Table
 
+from easyfirst.cli.failures import EXIT_CODES
+
 if TYPE_CHECKING:
     from easyfirst.experiments.base import Experiment
     from easyfirst.experiments.runner import Task
@@ -29,7 +31,7 @@ ALL, REPORT = "all", "report"
 QUICK_SEEDS = 2
 
 
-@click.command()
+@click.command(epilog=EXIT_CODES)
 @click.argument("what", type=click.Choice([*EXPERIMENTS, ALL, REPORT]))
 @click.option("--quick", is_flag=True, help="Small data and two seeds: minutes instead of hours.")
 @click.option("--seeds", type=click.IntRange(min=1), help="Data sets per cell [default: 5 or 10].")

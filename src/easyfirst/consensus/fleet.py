@@ -49,6 +49,7 @@ class Fleet:
     def meet(cls, workers: Workers, problem: Problem) -> Fleet:
         """Ask every batch to describe itself, and settle the frame and the anchor from it."""
         facts: list[Description] = workers.map(steps.describe, None, None)
+        _require_rows(facts)
         anchor = _spread_of_y(facts, problem.frame.fit_intercept)
         n_rows = tuple(fact.n_weighted for fact in facts)
         frame = problem.frame
@@ -69,7 +70,8 @@ class Fleet:
 
     def weightings(self, coefs: Matrix, pace: Pace, whitener: Whitener | None = None) -> Weightings:
         """Return what decides the weights: batch i's coefficients coefs[i] and thresholds."""
-        first = tuple(coefs[0].tolist())  # one for all batches, where they agree
+        # Equal coefficients become one object, which a message to several batches holds once.
+        first = tuple(coefs[0].tolist())
         return [
             Weighting(
                 first if np.array_equal(coef, coefs[0]) else tuple(coef.tolist()),
@@ -151,6 +153,21 @@ class Fleet:
         messages = [(weighting, coef, extended) for weighting in now]
         replies = self.workers.map(steps.normal_residual, messages, self.problem)
         return np.asarray(np.sum(replies, axis=0))
+
+
+def _require_rows(facts: Sequence[Description]) -> None:
+    if not any(fact.n_weighted for fact in facts):
+        raise ValueError(
+            f"none of the {len(facts)} batches holds a row of positive weight: there is nothing "
+            f"to fit"
+        )
+    widths = [fact.column_sum.size for fact in facts]
+    odd = [number for number, width in enumerate(widths) if width != widths[0]]
+    if odd:
+        raise ValueError(
+            f"batch {odd[0]} has {widths[odd[0]]} columns and batch 0 has {widths[0]}: every batch "
+            f"must have the same columns"
+        )
 
 
 def _spread_of_y(facts: Sequence[Description], around_mean: bool) -> float:

@@ -11,8 +11,6 @@ from sklearn.utils import check_random_state
 
 from easyfirst.consensus.admm import AdmmSettings
 from easyfirst.consensus.rounds import RoundSettings
-from easyfirst.contracts import Engine
-from easyfirst.engines import Inline, Threads
 from easyfirst.losses import Loss
 from easyfirst.penalties import NoPenalty, Penalty
 from easyfirst.regularizers import Entropic, Hard, SelfPacedRegularizer
@@ -79,18 +77,6 @@ def with_room_for(settings: RoundSettings, solver: str, n_features: int) -> Roun
 def default_regularizer(schedule: PaceSchedule) -> SelfPacedRegularizer:
     """Return the rule a schedule is meant for."""
     return Entropic() if isinstance(schedule, Calibrated) else Hard()
-
-
-def engine(given: str | Engine, n_jobs: int | None) -> Engine:
-    """Return the engine that a name or an instance stands for."""
-    if isinstance(given, str):
-        if given == "threads":
-            return Threads(n_jobs)
-        if given == "inline":
-            return Inline()
-    elif hasattr(given, "open"):
-        return given
-    raise ValueError(f"engine must be 'threads', 'inline' or an engine instance, got {given!r}")
 
 
 def seed(random_state: Any) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from copy import copy
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -14,11 +15,17 @@ from sklearn.utils.validation import check_is_fitted
 
 from easyfirst.callbacks import Callback
 from easyfirst.consensus.fleet import Fleet
+from easyfirst.consensus.history import History
 from easyfirst.consensus.model import Calibration, FittedModel, fit_model
+from easyfirst.consensus.rounds import RoundSettings
 from easyfirst.consensus.statistics import Objective, StackedStatistics
-from easyfirst.contracts import Engine, Matrix, Vector
+from easyfirst.contracts import Matrix, Source, Vector
 from easyfirst.errors import NoSingleModelWarning, RankWarning
-from easyfirst.estimators import parameters, validation
+from easyfirst.estimators import clusters, parameters, validation
+from easyfirst.estimators.contents import FitNote
+from easyfirst.estimators.reporting import ReportingMixin, rows_digest
+from easyfirst.estimators.saving import SavingMixin
+from easyfirst.estimators.streaming import Judgement, StreamingMixin
 from easyfirst.estimators.watching import Watch
 from easyfirst.local.passes import Frame
 from easyfirst.local.steps import Problem
@@ -27,6 +34,7 @@ from easyfirst.penalties import NoPenalty, Penalty, Ridge
 from easyfirst.regularizers import Hard, SelfPacedRegularizer
 from easyfirst.schedules import Calibrated, Geometric, PaceSchedule
 from easyfirst.sources import ArraySource
+from easyfirst.sources.frames import library_of, source_module
 
 # What only a calibrated pace can tell.
 CALIBRATED_ATTRIBUTES = (
@@ -40,7 +48,9 @@ CALIBRATED_ATTRIBUTES = (
 )
 
 
-class SelfPacedRegressor(RegressorMixin, BaseEstimator):
+class SelfPacedRegressor(
+    StreamingMixin, SavingMixin, ReportingMixin, RegressorMixin, BaseEstimator
+):
     """Linear regression that fits the easy rows first and keeps corrupted rows out.
 
     Distributed Self-Paced Learning: the rows are split into batches; every round weighs each
@@ -89,7 +99,10 @@ class SelfPacedRegressor(RegressorMixin, BaseEstimator):
         Solve once more, exactly, for the final weights. "auto" does so where a closed form
         exists; False returns the consensus as the last round left it.
     engine
-        "threads", "inline", or an engine instance.
+        Where the work runs: "threads" or "inline" in this process; a dask `Client`, a Spark
+        session, "dask", "ray" or "spark" for the cluster that is connected; or an instance from
+        `easyfirst.engines`. "auto" goes where the rows are: threads for rows in memory. The
+        result has the same bits everywhere.
     n_jobs
         Threads of the "threads" engine; None uses every core.
     random_state
@@ -106,13 +119,15 @@ class SelfPacedRegressor(RegressorMixin, BaseEstimator):
         The consensus model.
     weights_
         The self-paced weight of each training row, in [0, 1]; with the calibrated pace, the
-        probability that the row is clean.
+        probability that the row is clean. Only for rows in memory; see `weights_by_batch`.
     selected_
         Which rows have a weight of at least one half.
     pace_
         The final pace, in units of the loss.
     status_
         How the fit ended: `code`, `message`, `converged`.
+    doubts_
+        A sentence for each reason not to believe the fit; also given as a warning.
     history_
         One record per round and per iteration; `history_.to_frame()`.
     n_rounds_, n_iter_
@@ -161,7 +176,7 @@ class SelfPacedRegressor(RegressorMixin, BaseEstimator):
         max_iter: int = 1000,
         tol: float = 1e-6,
         polish: Literal["auto"] | bool = "auto",
-        engine: str | Engine = "threads",
+        engine: Any = "auto",
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         callbacks: Sequence[Callback] | None = None,
@@ -208,7 +223,9 @@ class SelfPacedRegressor(RegressorMixin, BaseEstimator):
         Parameters
         ----------
         X
-            Rows by features: NumPy, SciPy sparse, pandas, polars or pyarrow.
+            Rows by features: NumPy, SciPy sparse, pandas, polars or pyarrow; a dask array or
+            DataFrame, whose partitions become batches; or a source that holds y as well, from
+            `easyfirst.read_frame` or `easyfirst.read_parquet`.
         y
             One number per row.
         sample_weight
@@ -219,34 +236,53 @@ class SelfPacedRegressor(RegressorMixin, BaseEstimator):
             An id per row: rows with the same id form a batch.
         """
         settings = parameters.checked(self)
-        source = validation.training_source(self, X, y, sample_weight, batches, self.n_batches)
+        source = self._source(X, y, sample_weight, batches)
+        with Watch(self.callbacks, self.verbose, settings.max_rounds) as watch:
+            fitted = self._fit_source(source, settings, watch)
+            watch.status = self.status_
+        self._warn(fitted)
+        return self
+
+    def _source(self, X: Any, y: Any, sample_weight: Any, batches: Any) -> Source:
+        """Return where the rows come from."""
+        source = clusters.source_of(X, y, sample_weight, batches)
+        if source is None:
+            return validation.training_source(self, X, y, sample_weight, batches, self.n_batches)
+        return validation.known_source(source, self.n_batches)
+
+    def _fit_source(self, source: Source, settings: RoundSettings, watch: Watch) -> FittedModel:
+        """Fit the rows of a source on an engine, and store what was found."""
+        engine = clusters.find_engine(self.engine, self.n_jobs, source)
+        penalty = self.penalty or NoPenalty()
+        if isinstance(settings.schedule, Calibrated):
+            source, penalty = clusters.with_countable_weights(source, penalty, engine)
         problem = Problem(
             frame=Frame(bool(self.fit_intercept)),
             loss=self.loss or Squared(),
             regularizer=self.regularizer or parameters.default_regularizer(settings.schedule),
         )
-        penalty = self.penalty or NoPenalty()
-        if isinstance(settings.schedule, Calibrated):
-            source, penalty = validation.with_countable_weights(source, penalty)
         objective = Objective(penalty, bool(self.fit_intercept))
         seed = parameters.seed(self.random_state)
-        with (
-            Watch(self.callbacks, self.verbose, settings.max_rounds) as watch,
-            parameters.engine(self.engine, self.n_jobs).open(source.partitions()) as workers,
-        ):
+        with watch.naming_the_round(), engine.open(source.partitions()) as workers:
             fleet = Fleet.meet(workers, problem)
+            validation.record_columns(self, source, fleet.n_features)
             settings = parameters.with_room_for(settings, self.solver, fleet.n_features)
             fitted = fit_model(fleet, objective, settings, seed, bool(self.polish), watch.on_round)
             self._store(fitted, fleet.problem.frame)
-            self.weights_ = _in_row_order(source, fitted.fleet.weights(fitted.rounds.weightings))
-            watch.status = self.status_
-        self.selected_ = self.weights_ >= 0.5
-        self._warn(fitted)
-        return self
+            self._store_weights(fitted, source)
+        return fitted
 
-    def predict(self, X: Any) -> Vector:
-        """Return the prediction for each row."""
+    def predict(self, X: Any) -> Any:
+        """Return the prediction for each row.
+
+        An array; for a dask collection, a Ray Dataset or a Spark DataFrame, the same kind again,
+        not yet computed.
+        """
         check_is_fitted(self)
+        library = library_of(X)
+        if library is not None:
+            names = getattr(self, "feature_names_in_", None)
+            return source_module(library).predict(X, self.coef_, self.intercept_, names)
         rows = validation.prediction_rows(self, X)
         return np.asarray(rows @ self.coef_ + self.intercept_)
 
@@ -288,6 +324,14 @@ class SelfPacedRegressor(RegressorMixin, BaseEstimator):
         calibration: Calibration = self._calibration
         return calibration
 
+    def __sklearn_clone__(self) -> Any:
+        """Share the engine with clones: a connection to a cluster cannot be copied."""
+        elsewhere = copy(self)
+        elsewhere.engine = "auto"
+        twin: Any = BaseEstimator.__sklearn_clone__(elsewhere)
+        twin.engine = self.engine
+        return twin
+
     def __sklearn_tags__(self) -> Any:
         """Tell scikit-learn what this estimator takes."""
         tags = super().__sklearn_tags__()
@@ -298,14 +342,31 @@ class SelfPacedRegressor(RegressorMixin, BaseEstimator):
         self.coef_, self.intercept_ = frame.to_user(fitted.coef)
         self.pace_ = fitted.rounds.pace.value
         self.status_ = fitted.status
-        self.history_ = fitted.history
-        self.n_rounds_ = fitted.history.rounds[-1].round
-        self.n_iter_ = len(fitted.history.iterations) or len(fitted.history.rounds)
+        self.doubts_ = fitted.doubts
+        self._store_history(fitted.history)
+        self._fit_note = FitNote.now(fitted.fleet.n_rows)
         for name in CALIBRATED_ATTRIBUTES:
             if hasattr(self, name):  # left by an earlier fit with another schedule
                 delattr(self, name)
         if fitted.calibration is not None:
             self._store_calibration(fitted.calibration)
+
+    def _store_weights(self, fitted: FittedModel, source: Source) -> None:
+        """Gather the weights of rows that are in memory; keep the rule for others."""
+        for name in ("weights_", "selected_", "_rows_digest", "_judgement"):
+            self.__dict__.pop(name, None)
+        weightings = fitted.rounds.weightings
+        if isinstance(source, ArraySource):
+            self.weights_ = _in_row_order(source, fitted.fleet.weights(weightings))
+            self.selected_ = self.weights_ >= 0.5
+            self._rows_digest = rows_digest(source.X, source.y)
+        else:
+            self._judgement = Judgement(fitted.fleet.problem, tuple(weightings))
+
+    def _store_history(self, history: History) -> None:
+        self.history_ = history
+        self.n_rounds_ = history.rounds[-1].round
+        self.n_iter_ = len(history.iterations) or len(history.rounds)
 
     def _store_calibration(self, calibration: Calibration) -> None:
         errors = calibration.standard_errors

@@ -19,8 +19,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from easyfirst.contracts import Vector
-from easyfirst.penalties import Penalty, Ridge
+from easyfirst.contracts import Source, Vector
 from easyfirst.sources.arrays import ArraySource
 
 LARGEST = 1e120  # squares of larger numbers, summed over rows, overflow
@@ -50,19 +49,26 @@ def training_source(
     return ArraySource(X, y, weight, n_batches, _batch_ids(batches, X))
 
 
-def with_countable_weights(source: ArraySource, penalty: Penalty) -> tuple[ArraySource, Penalty]:
-    """Return the source with sample weights that can be counted like rows.
+def known_source(source: Source, n_batches: int | None) -> Source:
+    """Check a source that was given ready-made, and cut rows in memory as asked."""
+    if n_batches is None:
+        return source
+    if isinstance(source, ArraySource):
+        return replace(source, n_batches=n_batches)
+    raise ValueError(
+        f"n_batches={n_batches} is for rows in memory; here, each partition is a batch: "
+        f"repartition the data instead"
+    )
 
-    Whole weights are repeated rows. Others only say how rows compare, so they are brought to a
-    mean of one, and a quadratic penalty along with them.
-    """
-    weight = source.sample_weight
-    if weight is None or np.all(weight == np.rint(weight)):
-        return source, penalty
-    factor = float(np.count_nonzero(weight) / weight.sum())
-    if isinstance(penalty, Ridge):
-        penalty = replace(penalty, strength=penalty.strength * factor)
-    return replace(source, sample_weight=weight * factor), penalty
+
+def record_columns(estimator: Any, source: Source, n_features: int) -> None:
+    """Note the width and the names of the columns of a source on the estimator."""
+    estimator.n_features_in_ = n_features
+    names = getattr(source, "feature_names", None)
+    if names is not None:
+        estimator.feature_names_in_ = np.array([str(name) for name in names], dtype=object)
+    elif not isinstance(source, ArraySource):
+        vars(estimator).pop("feature_names_in_", None)  # of an earlier fit
 
 
 def _require_magnitude(name: str, values: NDArray[Any]) -> None:
@@ -93,6 +99,38 @@ def prediction_rows(estimator: BaseEstimator, X: Any) -> Any:
         )
     except (ValueError, TypeError) as error:
         raise type(error)(_explain(error, native)) from error
+
+
+def judged_target(y: Any, X: Any) -> Vector:
+    """Check the y of rows that are to be judged by a fitted model."""
+    target = check_array(
+        _eager(y), ensure_2d=False, dtype=np.float64, input_name="y", ensure_all_finite=False
+    )
+    if target.ndim == 2 and target.shape[1] == 1:
+        target = target[:, 0]
+    if target.ndim != 1:
+        raise ValueError(f"y must hold one number per row, got an array of shape {target.shape}")
+    check_consistent_length(X, target)
+    missing = int(np.count_nonzero(~np.isfinite(target)))
+    if missing:
+        raise ValueError(
+            f"y is missing or infinite in {missing:,} of {target.size:,} rows, which cannot be "
+            f"judged: drop those rows first"
+        )
+    return np.asarray(target)
+
+
+def row_ids(given: Any, X: Any, n_rows: int) -> NDArray[Any]:
+    """Return a name per row: the one given, else the index of a pandas X, else its place."""
+    if given is None:
+        index = getattr(X, "index", None)
+        return np.arange(n_rows) if index is None else np.asarray(index)
+    ids = np.asarray(_eager(given))
+    if ids.shape != (n_rows,):
+        raise ValueError(
+            f"row_ids must hold one name per row: got shape {ids.shape} for {n_rows:,} rows"
+        )
+    return ids
 
 
 def _checked(estimator: BaseEstimator, X: Any, y: Any) -> tuple[Any, Vector]:
@@ -144,10 +182,16 @@ def _importance(sample_weight: Any, X: Any) -> Vector | None:
 def _batch_ids(batches: Any, X: Any) -> NDArray[Any] | None:
     if batches is None:
         return None
+    ids = batch_ids(batches)
+    check_consistent_length(ids, X)
+    return ids
+
+
+def batch_ids(batches: Any) -> NDArray[Any]:
+    """Check that the ids of batches are one per row."""
     ids = check_array(_eager(batches), ensure_2d=False, dtype=None, input_name="batches")
     if ids.ndim != 1:
         raise ValueError(f"batches must hold one id per row, got an array of shape {ids.shape}")
-    check_consistent_length(ids, X)
     return np.asarray(ids)
 
 

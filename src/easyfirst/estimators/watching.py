@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self
 
 from easyfirst.callbacks import Callback, StderrLogger
 from easyfirst.consensus.history import RoundRecord
 from easyfirst.consensus.status import Status
+from easyfirst.errors import EngineLostError
 
 
 class Watch:
@@ -20,6 +22,7 @@ class Watch:
         self.max_rounds = max_rounds
         self.status: Status | None = None
         self.stopped = False
+        self.last: RoundRecord | None = None
 
     def __enter__(self) -> Self:
         """Tell every callback that a fit begins."""
@@ -36,9 +39,24 @@ class Watch:
 
     def on_round(self, record: RoundRecord) -> bool:
         """Show every callback the round; return whether one of them wants the end."""
+        self.last = record
         answers = [self._call(callback, "on_round_end", record) for callback in self.callbacks]
         self.stopped = self.stopped or any(answer is True for answer in answers)
         return self.stopped
+
+    @contextmanager
+    def naming_the_round(self) -> Iterator[None]:
+        """Say, where a cluster is lost, how far the fit had come."""
+        try:
+            yield
+        except EngineLostError as error:
+            done = "before the first round had ended"
+            if self.last is not None:
+                done = f"after round {self.last.round} (on {self.last.rows} rows)"
+            raise EngineLostError(
+                f"{error}. The cluster was lost {done}; what the rounds had found is lost with it: "
+                f"fit again on a cluster that runs."
+            ) from error
 
     def __exit__(
         self,

@@ -24,6 +24,7 @@ class ArrayPartition:
     y: Vector
     sample_weight: Vector | None
     rows: slice | NDArray[np.intp]
+    row_ids: NDArray[Any] | None = None
 
     def load(self) -> Batch:
         """Return the rows as a batch."""
@@ -31,7 +32,14 @@ class ArrayPartition:
             X=_take(self.X, self.rows),
             y=self.y[self.rows],
             sample_weight=None if self.sample_weight is None else self.sample_weight[self.rows],
+            row_ids=None if self.row_ids is None else self.row_ids[self.rows],
         )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travel with the rows of this batch alone, not with the whole arrays."""
+        own = self.load()
+        parts = (own.X, own.y, own.sample_weight, slice(0, own.n_samples), own.row_ids)
+        return ArrayPartition, parts
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,10 +55,13 @@ class ArraySource:
     sample_weight: Vector | None = None
     n_batches: int | None = None
     batches: NDArray[Any] | None = None
+    feature_names: tuple[str, ...] | None = None
+    row_ids: NDArray[Any] | None = None
 
     def partitions(self) -> list[ArrayPartition]:
         """Return the batches in order: of the rows, or of the sorted ids."""
-        return [ArrayPartition(self.X, self.y, self.sample_weight, rows) for rows in self.rows()]
+        parts = (self.X, self.y, self.sample_weight)
+        return [ArrayPartition(*parts, rows, self.row_ids) for rows in self.rows()]
 
     def rows(self) -> Sequence[slice | NDArray[np.intp]]:
         """Return which rows each batch holds."""

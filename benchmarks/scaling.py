@@ -1,0 +1,340 @@
+"""What a fit costs on a cluster: a model fitted to measured runs, checked on others, extrapolated.
+
+    python benchmarks/scaling.py [--quick] [--out docs/scaling-measured.md]
+
+Every call of the workers is timed on a local Dask cluster whose partitions make their own rows, so
+nothing is read or sent but messages. The model has one price per message, per byte, per batch and
+per number of X that a step reads; what the driver does alone is priced per batch and round, and per
+number of the sample. Prices come from some runs and are checked on runs of other shapes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+import warnings
+from collections import Counter
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from scipy.optimize import nnls
+
+from easyfirst import SelfPacedRegressor
+from easyfirst.contracts import Batch
+
+FITTED = [  # rows, columns, batches, workers
+    (200_000, 20, 8, 1),
+    (200_000, 20, 8, 2),
+    (800_000, 20, 40, 2),
+    (200_000, 100, 8, 1),
+    (400_000, 100, 40, 2),
+    (400_000, 50, 160, 2),
+    (100_000, 20, 400, 2),
+    (800_000, 50, 16, 1),
+]
+CHECKED = [(1_500_000, 50, 40, 2), (400_000, 80, 100, 2), (200_000, 20, 1_000, 2)]
+QUICK_FITTED = FITTED[:4]
+QUICK_CHECKED = [(300_000, 50, 20, 2)]
+
+
+@dataclass(frozen=True)
+class MadeRows:
+    """A partition that makes its rows where they are wanted."""
+
+    number: int
+    n_rows: int
+    n_columns: int
+
+    def load(self) -> Batch:
+        """Return rows of one linear model, 40 % of them corrupted."""
+        rng = np.random.default_rng([7, self.number])
+        X = rng.standard_normal((self.n_rows, self.n_columns))
+        y = X @ np.linspace(-1.0, 1.0, self.n_columns) + 0.1 * rng.standard_normal(self.n_rows)
+        bad = rng.random(self.n_rows) < 0.4
+        y[bad] += rng.uniform(-30.0, 30.0, int(bad.sum()))
+        return Batch(X, y)
+
+
+@dataclass(frozen=True)
+class MadeSource:
+    """Rows that exist only on the workers."""
+
+    n_rows: int
+    n_columns: int
+    n_batches: int
+
+    def partitions(self) -> list[MadeRows]:
+        """Return equal batches."""
+        each = self.n_rows // self.n_batches
+        return [MadeRows(number, each, self.n_columns) for number in range(self.n_batches)]
+
+
+@dataclass
+class Call:
+    """One step on all batches: its name, how long it took, what it sent and received."""
+
+    step: str
+    seconds: float
+    busy: float  # of the busiest worker, as far as seconds per batch tell
+    messages: int
+    sent: int
+    received: int
+
+
+@dataclass
+class Meter:
+    """An engine that writes down every call."""
+
+    engine: object
+    calls: list[Call] = field(default_factory=list)
+
+    @contextmanager
+    def open(self, partitions):
+        """Open the engine below."""
+        with self.engine.open(partitions) as workers:
+            self.workers = workers
+            yield self
+
+    @property
+    def ledger(self):
+        """The ledger of the workers below."""
+        return self.workers.ledger
+
+    def map(self, step, per_batch, broadcast):
+        """Pass a step on and time it."""
+        ledger = self.ledger
+        before = (ledger.messages, ledger.bytes_sent, ledger.bytes_received)
+        then, began = sum(ledger.seconds), time.perf_counter()
+        replies = self.workers.map(step, per_batch, broadcast)
+        seconds = time.perf_counter() - began
+        after = (ledger.messages, ledger.bytes_sent, ledger.bytes_received)
+        spent = [a - b for a, b in zip(after, before, strict=True)]
+        self.calls.append(Call(step.__name__, seconds, sum(ledger.seconds) - then, *spent))
+        return replies
+
+
+@dataclass
+class Run:
+    """One fit: its shape and what was measured."""
+
+    rows: int
+    columns: int
+    batches: int
+    workers: int
+    seconds: float
+    rounds: int
+    calls: list[Call]
+
+    @property
+    def driver(self) -> float:
+        """Seconds in which no worker was asked anything."""
+        return self.seconds - sum(call.seconds for call in self.calls)
+
+
+def measure(shape, engine) -> Run:
+    """Fit once to load the rows and once to time; the faster of two timings counts."""
+    rows, columns, batches, workers = shape
+    source = MadeSource(rows, columns, batches)
+    best = None
+    for _ in range(2):
+        meter = Meter(engine)
+        model = SelfPacedRegressor(engine=meter)
+        began = time.perf_counter()
+        model.fit(source)
+        seconds = time.perf_counter() - began
+        # The first call loads the rows, which is the price of the storage, not ours.
+        seconds -= meter.calls[0].seconds
+        found = Run(
+            rows,
+            columns,
+            batches,
+            workers,
+            seconds,
+            sum(record.rows == "all" for record in model.history_.rounds),
+            meter.calls[1:],
+        )
+        best = found if best is None or found.seconds < best.seconds else best
+    return best
+
+
+def run_all(shapes) -> list[Run]:
+    """Measure every shape, on clusters of as many workers as it names."""
+    from distributed import Client, LocalCluster
+
+    from easyfirst.engines.dask import DaskEngine
+
+    found = {}
+    for workers in sorted({shape[3] for shape in shapes}):
+        with (
+            LocalCluster(
+                n_workers=workers,
+                threads_per_worker=1,
+                processes=True,
+                host="127.0.0.1",
+                dashboard_address=None,
+            ) as cluster,
+            Client(cluster) as client,
+        ):
+            engine = DaskEngine(client)
+            measure((20_000, 10, 2 * workers, workers), engine)  # first use loads libraries
+            for shape in shapes:
+                if shape[3] == workers:
+                    found[shape] = measure(shape, engine)
+    return [found[shape] for shape in shapes]
+
+
+def call_terms(run: Run, call: Call, steps: list[str]) -> list[float]:
+    """Return what a call is priced by: messages, bytes, batches, numbers read per step."""
+    numbers = run.rows * run.columns / run.workers
+    reads = [numbers if call.step == step else 0.0 for step in steps]
+    return [call.messages, call.sent + call.received, run.batches / run.workers, *reads]
+
+
+def driver_terms(run: Run) -> list[float]:
+    """Return what the driver's own time is priced by: batches per round, sample, once."""
+    sample = sum(call.received for call in run.calls if call.step == "sample") / 8.0
+    return [run.batches * run.rounds, sample * run.columns, 1.0]
+
+
+@dataclass(frozen=True)
+class Prices:
+    """The fitted model, in seconds per unit."""
+
+    steps: list[str]
+    calls: np.ndarray
+    driver: np.ndarray
+
+    @classmethod
+    def fit(cls, runs: list[Run]) -> Prices:
+        """Fit non-negative prices, each run and call counting by its relative error."""
+        steps = sorted({call.step for run in runs for call in run.calls})
+        rows = [(call_terms(run, call, steps), call.seconds) for run in runs for call in run.calls]
+        own = [(driver_terms(run), run.driver) for run in runs]
+        return cls(steps, _nonnegative(rows), _nonnegative(own))
+
+    def predict(self, run: Run) -> float:
+        """Return the seconds of a fit with these calls."""
+        asked = sum(float(self.calls @ call_terms(run, call, self.steps)) for call in run.calls)
+        return asked + float(self.driver @ driver_terms(run))
+
+
+def _nonnegative(pairs) -> np.ndarray:
+    terms = np.array([row for row, _ in pairs])
+    seconds = np.array([value for _, value in pairs])
+    weight = 1.0 / np.maximum(seconds, 0.02 * seconds.max())
+    size = np.maximum(np.abs(terms).max(axis=0), 1e-12)
+    return nnls(terms / size * weight[:, None], seconds * weight)[0] / size
+
+
+def extrapolate(prices: Prices, pattern: Run, rows, columns, batches, workers, reading) -> dict:
+    """Return what the model says of a far larger fit that makes the calls of `pattern`.
+
+    Bytes per batch grow with the columns as the steps' replies do: Gram matrices and triangles by
+    their square, vectors in proportion, histograms not at all. `reading` is the price of one
+    number of X on a worker.
+    """
+    steps = Counter(call.step for call in pattern.calls)
+    scale_p = columns / pattern.columns
+    per_batch = {}
+    for call in pattern.calls:
+        square = call.step in ("form", "triangle")
+        grown = call.received * (scale_p**2 if square else 1.0)
+        if call.step == "sample":
+            grown = call.received / pattern.batches * scale_p**2
+            per_batch[call.step] = grown  # the sample's size follows the columns, not the rows
+            continue
+        per_batch[call.step] = grown / pattern.batches + call.sent * scale_p / pattern.batches
+    total_bytes = {
+        step: amount * (1 if step == "sample" else batches) for step, amount in per_batch.items()
+    }
+    each_round = sum(total_bytes[s] for s in total_bytes if s in ("summarize", "pull", "judge"))
+    once = sum(total_bytes.values()) - each_round
+    message, byte, batch = prices.calls[:3]
+    compute = sum(count * reading * rows * columns / workers for count in steps.values())
+    driver_round = byte * each_round + 2 * workers * message + prices.driver[0] * batches
+    return {
+        "workers": workers,
+        "batches": batches,
+        "MB per round": each_round / 1e6,
+        "MB once": once / 1e6,
+        "driver s per round": driver_round,
+        "workers s per pass": reading * rows * columns / workers + batch * batches / workers,
+        "total s": compute
+        + pattern.rounds * driver_round
+        + byte * once
+        + batch * batches / workers * sum(steps.values()),
+    }
+
+
+def report(fitted: list[Run], checked: list[Run], prices: Prices) -> str:
+    """Return the measured part of the page."""
+    lines = [
+        "| run | rows | columns | batches | workers | rounds | messages | MB | seconds | model | "
+        "model / measured |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for kind, runs in (("fitted", fitted), ("checked", checked)):
+        for run in runs:
+            said = prices.predict(run)
+            amount = sum(call.sent + call.received for call in run.calls) / 1e6
+            lines.append(
+                f"| {kind} | {run.rows:,} | {run.columns} | {run.batches:,} | {run.workers} | "
+                f"{run.rounds} | {sum(call.messages for call in run.calls)} | {amount:.1f} | "
+                f"{run.seconds:.2f} | {said:.2f} | {said / run.seconds:.2f} |"
+            )
+    message, byte, batch, *reads = prices.calls
+    per_batch, per_sample, once = prices.driver
+    lines += [
+        "",
+        f"Prices: {1e3 * message:.2f} ms per message, {1e9 * byte:.2f} s per GB through the "
+        f"driver, {1e6 * batch:.0f} us per batch and step on a worker; of the driver alone, "
+        f"{1e6 * per_batch:.0f} us per batch and round, {1e9 * per_sample:.2f} ns per number of "
+        f"the sample and column, {once:.2f} s once.",
+        "",
+        "| step | ns per number of X |",
+        "|---|---|",
+        *[
+            f"| {step} | {1e9 * price:.3f} |"
+            for step, price in zip(prices.steps, reads, strict=True)
+        ],
+    ]
+    pattern = checked[0]
+    reading = max(reads)
+    lines += ["", "10 billion rows x 200 columns, in batches of 1 and of 10 million rows:", ""]
+    cells = [
+        extrapolate(prices, pattern, 10**10, 200, 10**10 // size, workers, reading)
+        for size in (10**6, 10**7)
+        for workers in (100, 1_000)
+    ]
+    lines.append("| " + " | ".join(cells[0]) + " |")
+    lines.append("|" + "---|" * len(cells[0]))
+    for cell in cells:
+        lines.append("| " + " | ".join(f"{value:,.2f}" for value in cell.values()) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Measure, fit, check, extrapolate."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a few small runs")
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--calls", type=Path, help="also write every call here, as JSON")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    shapes = (QUICK_FITTED, QUICK_CHECKED) if options.quick else (FITTED, CHECKED)
+    runs = run_all([*shapes[0], *shapes[1]])
+    fitted, checked = runs[: len(shapes[0])], runs[len(shapes[0]) :]
+    if options.calls:
+        calls = [vars(call) | {"run": i} for i, run in enumerate(runs) for call in run.calls]
+        options.calls.write_text(json.dumps(calls))
+    text = report(fitted, checked, Prices.fit(fitted))
+    print(text)
+    if options.out:
+        options.out.write_text(text)
+
+
+if __name__ == "__main__":
+    main()

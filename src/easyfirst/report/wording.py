@@ -1,0 +1,92 @@
+"""Numbers and names as a reader wants them: few digits, and nothing that acts on the page.
+
+A column may be called anything. What steers a terminal or the direction of text (control and
+format characters) is shown as its code, so that a name can neither colour nor rearrange what
+stands around it.
+"""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+
+LONGEST_NAME = 60  # characters of a name before it is cut
+STEERING = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")  # Unicode categories that are not for reading
+JOINERS = ("\u200c", "\u200d")  # needed to write several scripts
+MARKS_IN_A_ROW = 4  # more accents than that on one letter run over the lines above and below
+
+
+def visible(text: object, longest: int = LONGEST_NAME) -> str:
+    r"""Return a text in one line, with steering characters as codes and no more than `longest`.
+
+    Examples
+    --------
+    >>> visible("price\n\x1b[31m")
+    'price\\n\\x1b[31m'
+    >>> visible("x" * 100, longest=10)
+    'xxxxxxxxx…'
+    """
+    raw = str(text)
+    shown: list[str] = []
+    marks = 0
+    for character in raw[: longest + 1]:
+        marks = marks + 1 if unicodedata.category(character) in ("Mn", "Me") else 0
+        if marks <= MARKS_IN_A_ROW:
+            shown.append(_coded(character))
+    result = "".join(shown)
+    return result if len(raw) <= longest else f"{result[: longest - 1]}…"
+
+
+def _coded(character: str) -> str:
+    if unicodedata.category(character) in STEERING and character not in JOINERS:
+        return character.encode("unicode_escape").decode("ascii")
+    return character
+
+
+def number(value: float) -> str:
+    """Return a number with about four digits, and thousands set apart.
+
+    Examples
+    --------
+    >>> [number(x) for x in (0.0, 3.14159, -123456.7, 2.5e-7, float("nan"))]
+    ['0', '3.142', '-123,457', '2.5e-07', 'n/a']
+    """
+    size = abs(value)
+    if math.isnan(value):
+        return "n/a"
+    if math.isinf(value):
+        return "infinite" if value > 0 else "-infinite"
+    if 1000 <= size < 1e12:
+        return f"{value:,.0f}"
+    return f"{value:.4g}"
+
+
+def percent(share: float) -> str:
+    """Return a share in per cent, with the digits that matter near none and near all.
+
+    Examples
+    --------
+    >>> percent(0.2), percent(0.0004), percent(0.99951), percent(0.0), percent(1e-9)
+    ('20.0 %', '0.04 %', '99.95 %', '0 %', 'under 0.001 %')
+    """
+    if math.isnan(share):
+        return "n/a"
+    if share in (0.0, 1.0):
+        return f"{100 * share:.0f} %"
+    margin = min(share, 1.0 - share)
+    if margin < 1e-5:
+        return "under 0.001 %" if share < 0.5 else "over 99.999 %"
+    digits = 1 if margin >= 0.01 else 2 if margin >= 0.0002 else 3
+    return f"{100 * share:.{digits}f} %"
+
+
+def count(value: float, one: str, many: str | None = None) -> str:
+    """Return a number of things with their name.
+
+    Examples
+    --------
+    >>> count(1, "row"), count(12345, "row"), count(2, "batch", "batches")
+    ('1 row', '12,345 rows', '2 batches')
+    """
+    whole = round(value)
+    return f"{whole:,} {one if whole == 1 else many or one + 's'}"

@@ -1,0 +1,90 @@
+"""A Ray of one's own for tests and measurements: on loopback, guarded, quiet, gone afterwards."""
+
+import importlib
+import os
+import secrets
+import tempfile
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+from clusters import require
+
+# Ray reads these when it is imported. The first makes every server listen on loopback alone, as
+# on other systems than Linux; the token keeps Ray from writing one into the home directory.
+os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+os.environ.setdefault("RAY_AUTH_MODE", "token")
+os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(16))
+os.environ.setdefault("RAY_usage_stats_enabled", "0")
+require("ray")
+ray = importlib.import_module("ray")
+
+
+@contextmanager
+def local_ray(n_cpus, store=256 * 2**20):
+    """Start a Ray with this many CPUs, and see to it that none of its processes is left."""
+    # A short path: sockets lie below it, and their names may not be long.
+    with tempfile.TemporaryDirectory(prefix="ray", ignore_cleanup_errors=True) as folder:
+        ray.init(
+            num_cpus=n_cpus,
+            include_dashboard=False,
+            object_store_memory=store,
+            log_to_driver=False,
+            configure_logging=False,
+            _temp_dir=folder,
+        )
+        try:
+            assert ray.get_runtime_context().gcs_address.startswith("127.0.0.1:")
+            yield
+        finally:
+            started = descendants()
+            ray.shutdown()
+            await_the_end_of(started)
+
+
+def processes():
+    """Every process: its number, its parent's number and what it calls itself."""
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                state = (entry / "stat").read_text().rpartition(")")[2].split()
+                title = (entry / "cmdline").read_text().partition("\0")[0]
+            except OSError:  # it has just ended
+                continue
+            if state[0] != "Z":
+                yield int(entry.name), int(state[1]), title
+
+
+def descendants(root=None):
+    """The processes that this one has started, and those that they have: number to name."""
+    table = list(processes())
+    family, found = {root or os.getpid()}, {}
+    while True:
+        more = {pid: title for pid, parent, title in table if parent in family and pid not in found}
+        if not more:
+            return found
+        found |= more
+        family |= more.keys()
+
+
+def named(ending):
+    """The processes of this test's Ray whose program or title ends so."""
+    return [pid for pid, title in descendants().items() if title.endswith(ending)]
+
+
+def at_work():
+    """The workers that are in the middle of a step; waits a moment for one."""
+    for _ in range(200):
+        busy = named("_Worker.work")
+        if busy:
+            return busy
+        time.sleep(0.005)
+    return []
+
+
+def await_the_end_of(started, patience=20.0):
+    """Fail if one of these processes goes on."""
+    deadline = time.monotonic() + patience
+    while left := started.keys() & {pid for pid, _, _ in processes()}:
+        assert time.monotonic() < deadline, {pid: started[pid] for pid in left}
+        time.sleep(0.1)
