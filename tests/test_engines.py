@@ -94,6 +94,20 @@ def test_all_engines_return_the_same_bits(rows, setting, reference, engine):
     assert [r.lagrangian for r in ours.iterations] == [r.lagrangian for r in theirs.iterations]
 
 
+@pytest.mark.parametrize("engine", [Threads(3), Forgetful()], ids=["threads", "forgetful"])
+@pytest.mark.parametrize("solver", ["gram", "cg"])
+def test_rounds_of_one_pass_return_the_same_bits_everywhere(solver, engine):
+    # More rows than three samples, in batches of several blocks.
+    rows = corrupted_rows(n=61_000, p=15)
+    ours, theirs = (
+        SelfPacedRegressor(solver=solver, engine=one).fit(rows.X, rows.y)
+        for one in (Inline(), engine)
+    )
+    assert ours.coef_.tobytes() == theirs.coef_.tobytes()
+    assert ours.weights_.tobytes() == theirs.weights_.tobytes()
+    assert ours.noise_scale_ == theirs.noise_scale_
+
+
 def test_the_forgetful_engine_really_rebuilds():
     engine = Forgetful()
     rows = corrupted_rows(n=90, p=2)

@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 from easyfirst import SelfPacedRegressor
-from easyfirst.consensus import starts
+from easyfirst.consensus import rounds
 from easyfirst.consensus.elemental import elemental_starts
 from easyfirst.consensus.fleet import Fleet
 from easyfirst.consensus.leverage import body_location_scale, far_rules
@@ -244,15 +244,15 @@ def test_every_engine_gives_the_same_bits(large, middling):
 
 
 def test_rounds_that_form_no_gram_matrix_end_where_full_rounds_do(large, monkeypatch):
-    forms = []
-    pull = Fleet.pull
-    monkeypatch.setattr(Fleet, "pull", lambda self, *args: forms.append(1) or pull(self, *args))
+    sweeps = []
+    sweep = Fleet.sweep
+    monkeypatch.setattr(Fleet, "sweep", lambda self, *args: sweeps.append(1) or sweep(self, *args))
     quick = fitted(large.X, large.y)
-    assert forms  # otherwise this compares a thing with itself
-    monkeypatch.setattr(starts, "WORTH_A_METRIC", np.inf)
-    n_pulls = len(forms)
+    assert sweeps  # otherwise this compares a thing with itself
+    monkeypatch.setattr(rounds._Walk, "_permits_a_metric", lambda self: False)
+    n_sweeps = len(sweeps)
     full = fitted(large.X, large.y)
-    assert len(forms) == n_pulls
+    assert len(sweeps) == n_sweeps
     assert np.max(np.abs(quick.coef_ - full.coef_) / full.coef_standard_errors_) < 0.1
     np.testing.assert_allclose(quick.coef_standard_errors_, full.coef_standard_errors_, rtol=0.02)
     assert quick.noise_scale_ == pytest.approx(full.noise_scale_, rel=1e-3)

@@ -9,7 +9,9 @@ choose. `docs/calibrated-pace.md` derives it.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.special import expit, ndtr
@@ -27,6 +29,8 @@ SHARE_TOLERANCE = 1e-12  # of a batch's clean share
 ROUNDING = 2.0**-34  # residuals below this share of the spread of y are rounding errors
 HALF_OCTAVE = BINS_PER_OCTAVE // 2
 LARGEST_EXPONENT = 1400.0  # keeps exp within range for rows that are out anyway
+
+Parameters = tuple[float, float, float, float]  # logarithms of (scale, clean, below, above)
 
 
 @dataclass(frozen=True)
@@ -98,7 +102,8 @@ def fit_mixture(
     floor = max(losses.anchor * ROUNDING, _least_scale(losses))
     scale = max(start, floor)
     half_width = WINDOW + (SMALL_WINDOW - WINDOW) * min(1.0, 100.0 / losses.total)
-    fitted: Vector | None = None
+    spent = 0.0 if losses.studentized else float(losses.n_coef)
+    fitted: Parameters | None = None
     for _ in range(12):
         last = int(np.clip(np.searchsorted(edges, half_width * scale), 8, N_BINS - 1))
         # Far inside the scale all bins say the same, so they are taken together.
@@ -106,16 +111,15 @@ def fit_mixture(
         counts = np.hstack(
             [losses.merged[:, :first].sum(axis=1, keepdims=True), losses.merged[:, first:last]]
         )
-        bins = np.append(0.0, edges[first : last + 1])
-        fitted = _expectation_maximisation(
-            counts, bins, scale, floor, losses, fitted, max_iter, tol
-        )
-        moved = abs(float(np.log(fitted[0] / scale)))
-        scale = float(fitted[0])
+        window = _Window(counts, np.append(0.0, edges[first : last + 1]), floor, spent)
+        fitted = _most_likely(window, scale, fitted, max_iter, tol)
+        moved = abs(fitted[0] - math.log(scale))
+        scale = math.exp(fitted[0])
         if moved < 0.1:
             break
     assert fitted is not None
-    _, clean, below, above, free_scale = (float(value) for value in fitted)
+    free_scale = math.sqrt(window.expect(fitted)[1])
+    scale, clean, below, above = map(math.exp, fitted)
     return CleanMixture(losses.total, scale, clean, below, above, free_scale)
 
 
@@ -301,59 +305,86 @@ def _least_scale(losses: LossSummary) -> float:
     return float(np.sqrt(losses.loss_quantile(share))) / 0.967 / fitted
 
 
-def _expectation_maximisation(
-    counts: Matrix,
-    edges: Vector,
-    scale: float,
-    floor: float,
-    losses: LossSummary,
-    start: Vector | None,
-    max_iter: int,
-    tol: float,
-) -> Vector:
-    """Return (scale, clean, below, above, free scale) of one window.
+@dataclass(frozen=True, eq=False)
+class _Window:
+    """The histogram within a window, and one step of expectation maximisation on it.
 
-    By expectation maximisation with squared extrapolation. Bins enter with their exact masses,
-    so their width biases nothing. The clean variance is divided by the clean rows left after
-    fitting the coefficients.
+    Bins enter with their exact masses, so their width biases nothing. The clean variance is
+    divided by the clean rows left after fitting the coefficients. Parameters are the logarithms
+    of (scale, clean, below, above). Called a thousand times per fit on short arrays, so what can
+    be a plain number is one.
     """
-    total, width, reach = counts.sum(), np.diff(edges), edges[-1]
-    side = counts.sum(axis=1)
-    spent = 0.0 if losses.studentized else float(losses.n_coef)
 
-    def expect(theta: Vector) -> tuple[float, float, Vector]:
-        """Return the clean rows, their variance, and the corrupted rows of each side."""
-        s, clean, below, above = np.exp(theta)
-        z = edges / s
-        density = np.exp(-0.5 * z * z) / ROOT_2PI
-        mass = np.maximum(np.diff(ndtr(z)), 1e-300)
-        second = np.maximum(mass - np.diff(z * density), 0.0)  # of each bin, over s**2
-        expected = clean * mass
-        flat = np.array([[below], [above]]) * width
-        posterior = counts * (expected / (expected + flat))
-        clean = max(float(posterior.sum()), 1e-3)
-        variance = float(np.sum(posterior * (second / mass)) * s * s / clean)
-        return clean, variance / max(1.0 - spent / clean, 0.25), side - posterior.sum(axis=1)
+    counts: Matrix
+    edges: Vector
+    floor: float
+    spent: float
 
-    def update(theta: Vector) -> Vector:
-        clean, variance, corrupted = expect(theta)
-        level = (corrupted + PSEUDO_ROWS) / reach
-        s = np.clip(np.sqrt(variance), floor, reach / 2.0)
-        return np.asarray(np.log(np.array([s, clean, level[0], level[1]])))
+    @cached_property
+    def width(self) -> Vector:
+        """The width of each bin."""
+        return np.diff(self.edges)
 
+    @cached_property
+    def side(self) -> tuple[float, float]:
+        """The rows below and above zero."""
+        below, above = self.counts.sum(axis=1).tolist()
+        return below, above
+
+    @cached_property
+    def reach(self) -> float:
+        """The half-width of the window."""
+        return float(self.edges[-1])
+
+    def expect(self, theta: Parameters) -> tuple[float, float, float, float]:
+        """Return the clean rows, their variance, and the corrupted rows below and above."""
+        s, clean = math.exp(theta[0]), math.exp(theta[1])
+        z = self.edges / s
+        moment = np.empty((2, z.size))  # of the standard normal up to each edge: 0th and 2nd
+        ndtr(z, out=moment[0])
+        np.exp(-0.5 * z * z, out=moment[1])
+        moment[1] *= z / -ROOT_2PI
+        moment[1] += moment[0]
+        inside = np.maximum(moment[:, 1:] - moment[:, :-1], 1e-300)
+        level = np.array([[math.exp(theta[2])], [math.exp(theta[3])]])
+        ratio = self.counts / (clean * inside[0] + level * self.width)
+        (below, square_below), (above, square_above) = (clean * (ratio @ inside.T)).tolist()
+        total = max(below + above, 1e-3)
+        variance = (square_below + square_above) * s * s / total
+        variance /= max(1.0 - self.spent / total, 0.25)
+        return total, variance, self.side[0] - below, self.side[1] - above
+
+    def update(self, theta: Parameters) -> Parameters:
+        """Return the parameters after one step."""
+        clean, variance, below, above = self.expect(theta)
+        s = min(max(math.sqrt(variance), self.floor), self.reach / 2.0)
+        levels = ((rows + PSEUDO_ROWS) / self.reach for rows in (below, above))
+        return math.log(s), math.log(clean), *map(math.log, levels)  # type: ignore[return-value]
+
+
+def _most_likely(
+    window: _Window, scale: float, start: Parameters | None, max_iter: int, tol: float
+) -> Parameters:
+    """Iterate to the maximum of the likelihood, with squared extrapolation."""
     if start is None:
-        start = np.array([scale, 0.5 * total, 0.25 * total / reach, 0.25 * total / reach])
-    theta = np.log(np.maximum(start[:4], 1e-300))
+        total = max(float(window.counts.sum()), 1e-300)
+        flat = math.log(0.25 * total / window.reach)
+        start = (math.log(scale), math.log(0.5 * total), flat, flat)
+    theta = start
     for _ in range(max(1, max_iter // 3)):
-        once = update(theta)
-        twice = update(once)
-        first, second = once - theta, (twice - once) - (once - theta)
-        bend = float(np.linalg.norm(second))
-        if float(np.linalg.norm(twice - once)) < tol or bend == 0.0:
-            theta = twice
-            break
-        step = float(np.clip(np.linalg.norm(first) / bend, 1.0, 16.0))
-        leap = theta + 2.0 * step * first + step * step * second
-        theta = update(leap) if np.all(np.abs(leap - twice) < 1.0) else twice
-    free_scale = np.sqrt(expect(theta)[1])
-    return np.asarray(np.append(np.exp(theta), free_scale))
+        once = window.update(theta)
+        twice = window.update(once)
+        first = [b - a for a, b in zip(theta, once, strict=True)]
+        second = [c - b - d for b, c, d in zip(once, twice, first, strict=True)]
+        bend = math.hypot(*second)
+        if math.dist(once, twice) < tol or bend == 0.0:
+            return twice
+        step = min(max(math.hypot(*first) / bend, 1.0), 16.0)
+        a, b, c, d = (
+            t + 2.0 * step * f + step * step * g
+            for t, f, g in zip(theta, first, second, strict=True)
+        )
+        leap = (a, b, c, d)
+        near = max(abs(x - y) for x, y in zip(leap, twice, strict=True)) < 1.0
+        theta = window.update(leap) if near else twice
+    return theta

@@ -11,7 +11,7 @@ losses and the pace by the same factor leaves the weights alone.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import expit, xlogy
@@ -168,7 +168,7 @@ class Entropic(SelfPacedRegularizer):
 
     def with_width(self, width: float | None) -> Entropic:
         """Return this rule with another width; None keeps its own."""
-        return self if width is None else replace(self, width=width)
+        return self if width is None else Entropic(self.softness, width)
 
     def _width(self, pace: float | Vector) -> float | Vector:
         return self.softness * pace if self.width is None else self.width

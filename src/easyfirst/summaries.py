@@ -8,7 +8,7 @@ loss other than the squared one, the signed root of the loss takes the residual'
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Protocol
 
 import numpy as np
@@ -18,23 +18,28 @@ from easyfirst.contracts import Vector
 BINS_PER_OCTAVE = 16
 LOWEST_OCTAVE = -36  # anything smaller than anchor * 2**-36 counts as an exact fit
 HIGHEST_OCTAVE = 16  # anything larger than anchor * 2**16 counts as infinitely far
+BELOW_EVERY_BIN = 2.0 ** (LOWEST_OCTAVE - 1.0 / 32.0)
 N_BINS = (HIGHEST_OCTAVE - LOWEST_OCTAVE) * BINS_PER_OCTAVE + 2
 
 
 def histogram(residuals: Vector, sample_weight: Vector | None, anchor: float) -> Vector:
     """Count residuals in signed log-spaced bins; returns shape (2, N_BINS): below, above zero."""
-    with np.errstate(divide="ignore"):
-        octave = np.log2(np.abs(residuals) / anchor)
-    position = np.clip((octave - LOWEST_OCTAVE) * BINS_PER_OCTAVE, -1.0, N_BINS - 2.0)
-    index = np.floor(position).astype(np.intp) + 1 + N_BINS * (residuals > 0)
+    size = np.abs(residuals) / anchor
+    np.maximum(size, BELOW_EVERY_BIN, out=size)
+    position = (np.log2(size, out=size) - LOWEST_OCTAVE) * BINS_PER_OCTAVE
+    index = np.minimum(np.floor(position, out=position), N_BINS - 2.0).astype(np.intp) + 1
+    index[residuals > 0] += N_BINS
     counts = np.bincount(index, weights=sample_weight, minlength=2 * N_BINS)
     return counts.reshape(2, N_BINS).astype(np.float64)
 
 
+@lru_cache(maxsize=8)
 def bin_edges(anchor: float) -> Vector:
     """Return the N_BINS + 1 edges in |residual|, from 0 to infinity."""
     octaves = LOWEST_OCTAVE + np.arange(N_BINS - 1) / BINS_PER_OCTAVE
-    return np.concatenate(([0.0], anchor * np.exp2(octaves), [np.inf]))
+    edges = np.concatenate(([0.0], anchor * np.exp2(octaves), [np.inf]))
+    edges.flags.writeable = False  # shared by all who ask
+    return edges
 
 
 class Rule(Protocol):

@@ -12,6 +12,7 @@ from easyfirst.consensus.rounds import RoundsResult, Start
 from easyfirst.consensus.sample import Sample
 from easyfirst.consensus.starts import Found, continued, is_hollow, mixture_of, unheard
 from easyfirst.contracts import Vector
+from easyfirst.local import passes
 from easyfirst.schedules import CalibratedPace
 
 LEAST_ROWS = 4.0  # clean rows' worth of information per coefficient below which none is believed
@@ -19,6 +20,7 @@ LEAST_ROWS = 4.0  # clean rows' worth of information per coefficient below which
 # equal models, 0.6 for noise whose standard deviation goes with exp(x / 2).
 BETWEEN, SUSPICIOUS = 1.2, 1.0
 RIVAL = 0.8  # a second model with this share of the first one's clean rows leaves the choice open
+PASSED = 5.0  # a growing pace finds clean parts up to a fifth of it at the latest
 ROWS_FOR_RIVALS = 4000  # likewise, to look for a rival
 ROWS_FOR_SPREAD = 2000  # and fifty per coefficient: enough for the largest eigenvalue
 
@@ -101,7 +103,7 @@ def is_flat(result: RoundsResult) -> bool:
     """Return whether the model predicts one and the same value for all clean rows."""
     stats, z = result.statistics, result.solution.z
     assert result.losses is not None
-    columns = np.sqrt(np.maximum(np.diagonal(stats.pooled_gram), 0.0) / stats.weight.sum())
+    columns = np.sqrt(np.maximum(stats.pooled_gram.diagonal(), 0.0) / stats.weight.sum())
     spread = np.abs(z * columns)[: len(z) - 1] if len(z) > 1 else np.zeros(1)
     return bool(np.max(spread, initial=0.0) < 1e-6 * result.losses.anchor)
 
@@ -111,15 +113,20 @@ def _spread_along_design(sample: Sample, fit: RoundsResult) -> tuple[float, floa
     v = sample.weights(fit)
     q = sample.fleet.n_coef
     rows = np.flatnonzero(v > 0.01)
-    rows = rows[:: max(1, len(rows) // (50 * q + ROWS_FOR_SPREAD))]
-    (design, y), v = sample.design(rows), v[rows]
-    residual = y - design @ fit.solution.z
+    thin = max(1, len(rows) // (50 * q + ROWS_FOR_SPREAD))
+    rows = rows[::thin]
+    part, frame, v = sample.part(rows), sample.fleet.problem.frame, v[rows]
+    residual = part.y - passes.predict(part, frame, fit.solution.z)
     total = v.sum()
     squares = np.minimum(np.square(residual / mixture_of(fit).scale), 9.0)
-    norms = np.sqrt(np.maximum(v @ np.square(design) / total, 1e-300))
-    scaled = design / norms
-    gram = (scaled * v[:, None]).T @ scaled / total
-    excess = (scaled * (v * (squares - v @ squares / total))[:, None]).T @ scaled / total
+    known = fit.statistics
+    if thin > 1:
+        gram = passes.gram(part, frame, v)[0] / total
+    else:
+        gram = known.pooled_gram / known.weight.sum()
+    excess = passes.gram(part, frame, v * squares)[0] / total - (v @ squares / total) * gram
+    norms = np.sqrt(np.maximum(np.diagonal(gram), 1e-300))
+    gram, excess = gram / norms / norms[:, None], excess / norms / norms[:, None]
     gram[np.diag_indices(q)] += 1e-10
     values, vectors = la.eigh(excess, gram, subset_by_index=[q - 1, q - 1])
     return float(values[0]), float(np.sqrt(8.0 * q / total)), vectors[:, 0] / norms
@@ -129,20 +136,20 @@ def _rival_support(sample: Sample, fit: RoundsResult) -> float:
     """Return how many clean rows a model of the remaining rows has, relative to this one's."""
     mixture = mixture_of(fit)
     q = sample.fleet.n_coef
+    v, ours = sample.weights(fit), mixture.clean
     thin = max(1, sample.n_samples // (50 * q + ROWS_FOR_RIVALS))
     if thin > 1:  # a rival of near-equal support shows on fewer rows
-        sample = sample.only((np.arange(sample.n_samples) % thin == 0).astype(np.float64))
-        fit = sample.fit(unheard, continued(fit, 1.0 / thin))
-        if not isinstance(fit.pace, CalibratedPace):
-            return 0.0
-        mixture = mixture_of(fit)
-    v = sample.weights(fit)
+        every = np.arange(sample.n_samples) % thin == 0
+        sample, v, ours = sample.only(every.astype(np.float64)), v[every], ours / thin
     rest = (v < 0.5).astype(np.float64)
     # Rows near both models are not among the rest, so half of ours may already be a rival.
-    if rest.sum() < max(0.5 * mixture.clean, 4.0 * q):
+    if rest.sum() < max(0.5 * ours, 4.0 * q):
         return 0.0
-    alone = sample.only(rest).fit(unheard)
-    if not isinstance(alone.pace, CalibratedPace) or mixture_of(alone).scale > 4 * mixture.scale:
+    # A rival wider than this is none, and a pace that has passed it finds only wider ones.
+    widest = 4.0 * mixture.scale
+    limit = (PASSED * widest) ** 2
+    alone = sample.only(rest).fit(lambda record: limit < record.pace < np.inf)
+    if not isinstance(alone.pace, CalibratedPace) or mixture_of(alone).scale > widest:
         return 0.0
     rival = sample.fit(unheard, continued(alone))
     if not isinstance(rival.pace, CalibratedPace) or rival.losses is None:
@@ -150,7 +157,7 @@ def _rival_support(sample: Sample, fit: RoundsResult) -> float:
     theirs, their_v = mixture_of(rival), sample.weights(rival)
     is_other = v @ their_v < 0.5 * min(v.sum(), their_v.sum())
     is_model = information(rival.losses, theirs)[1] > 4.0 * q and theirs.scale < 3 * mixture.scale
-    return theirs.clean / mixture.clean if is_other and is_model else 0.0
+    return theirs.clean / ours if is_other and is_model else 0.0
 
 
 def _is_tighter(fit: RoundsResult, than: RoundsResult) -> bool:

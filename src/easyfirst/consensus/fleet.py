@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from easyfirst.consensus.statistics import StackedStatistics
+from easyfirst.consensus.statistics import Diagonal, StackedStatistics
 from easyfirst.contracts import Batch, Matrix, Pace, Vector, Workers
-from easyfirst.local import steps
+from easyfirst.local import products, steps
 from easyfirst.local.steps import Change, Description, Problem, Weighting, Whitener
 from easyfirst.summaries import LossSummary
 
@@ -71,19 +71,28 @@ class Fleet:
     def weightings(self, coefs: Matrix, pace: Pace, whitener: Whitener | None = None) -> Weightings:
         """Return what decides the weights: batch i's coefficients coefs[i] and thresholds."""
         # Equal coefficients become one object, which a message to several batches holds once.
-        points: dict[tuple[float, ...], tuple[float, ...]] = {}
-        rows = [points.setdefault(point, point) for point in map(tuple, coefs.tolist())]
+        first = tuple(coefs[0].tolist())
         return [
-            Weighting(point, pace.for_batch(i), pace.width, whitener)
-            for i, point in enumerate(rows)
+            Weighting(
+                first if np.array_equal(coef, coefs[0]) else tuple(coef.tolist()),
+                pace.for_batch(i),
+                pace.width,
+                whitener,
+            )
+            for i, coef in enumerate(coefs)
         ]
 
     def summarize(self, weightings: Weightings) -> LossSummary:
         """Return the histogram of all residuals, as the weightings would judge them."""
+        return self._summary(
+            weightings, self.workers.map(steps.summarize, weightings, self.problem)
+        )
+
+    def _summary(self, weightings: Weightings, counts: Sequence[Vector]) -> LossSummary:
         first = weightings[0]
         assert first.coef is not None
         return LossSummary(
-            counts=np.stack(self.workers.map(steps.summarize, weightings, self.problem)),
+            counts=np.stack(counts),
             anchor=self.problem.anchor,
             n_coef=len(first.coef),
             studentized=first.whitener is not None,
@@ -100,13 +109,24 @@ class Fleet:
         changes = list(map(Change, now, before or nothing, reference or nothing))
         return StackedStatistics.stack(self.workers.map(steps.form, changes, self.problem))
 
-    def pull(
-        self, point: Vector, metric: Matrix, now: Weightings, before: Weightings
-    ) -> StackedStatistics:
-        """Weigh all rows by `point` and return their statistics around it, no Gram matrices."""
+    def sweep(
+        self, point: Vector, metric: Matrix | Diagonal, now: Weightings, before: Weightings
+    ) -> tuple[LossSummary, StackedStatistics]:
+        """Weigh all rows by `point` in one pass: their losses, and their statistics around it."""
         changes = list(map(Change, now, before))
-        replies = self.workers.map(steps.pull, changes, self.problem)
-        return StackedStatistics.around(point, metric, replies)
+        replies = self.workers.map(steps.sweep, changes, self.problem)
+        losses = self._summary(now, [counts for counts, _ in replies])
+        return losses, StackedStatistics.around(point, metric, [tally for _, tally in replies])
+
+    def curve(self, now: Weightings, direction: Vector) -> Vector:
+        """Return D'R D direction over all rows."""
+        message = (self.problem, direction)
+        return np.asarray(np.sum(self.workers.map(products.curve, now, message), axis=0))
+
+    def column_squares(self, now: Weightings) -> Vector:
+        """Return the diagonal of D'R D over all rows."""
+        replies = self.workers.map(products.column_squares, now, self.problem)
+        return np.asarray(np.sum(replies, axis=0))
 
     def weights(self, now: Weightings) -> list[Vector]:
         """Return the weight of every row, batch by batch."""

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg as la
-from numpy.typing import NDArray
 
 from easyfirst.consensus.solution import Solution
 from easyfirst.consensus.statistics import Objective, StackedStatistics
@@ -16,7 +15,7 @@ from easyfirst.contracts import Matrix, Vector
 # Below this reciprocal condition number of the column-scaled Gram matrix, Cholesky has lost
 # every digit and directions without information are cut off instead.
 SINGULAR = 1e-14
-# Smallest over largest eigenvalue of the scaled matrix from which no digit needs a second thought.
+# Reciprocal condition number of the scaled matrix from which no digit needs a second thought.
 WELL_CONDITIONED = 1e-6
 
 
@@ -81,17 +80,37 @@ def is_well_conditioned(gram: Matrix) -> bool:
     norms = np.sqrt(np.maximum(np.diagonal(gram), 0.0))
     if not np.all(norms > 0):
         return False
-    values = la.eigvalsh(gram / norms[:, None] / norms, check_finite=False)
-    return bool(values[0] > WELL_CONDITIONED * values[-1])
+    factored = _factor(gram / norms[:, None] / norms)
+    return factored is not None and factored[1] > WELL_CONDITIONED
 
 
-def undetermined(gram: Matrix) -> NDArray[np.bool_]:
-    """Return which coefficients the rows leave open, alone or in combination with others."""
+def relative_range(gram: Matrix, other: Matrix) -> tuple[float, float]:
+    """Return the least and the greatest x'gram x / x'other x; (0, inf) if `other` is singular."""
+    try:
+        values = la.eigh(gram, other, eigvals_only=True, check_finite=False)
+    except la.LinAlgError:
+        return 0.0, np.inf
+    return float(values[0]), float(values[-1])
+
+
+def inverse_diagonal(gram: Matrix) -> Vector:
+    """Return the diagonal of the inverse; infinite for coefficients that the rows leave open.
+
+    Open are those that the rows do not determine, alone or in combination with others.
+    """
     norms = np.sqrt(np.maximum(np.diagonal(gram), 0.0))
     scale = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0)
-    values, vectors = la.eigh(gram * scale[:, None] * scale, check_finite=False)
-    kept = vectors[:, values > values[-1] * SINGULAR * len(values)]
-    return np.asarray(np.sum(np.square(kept), axis=1) < 1.0 - 1e-6)
+    scaled = gram * scale[:, None] * scale
+    factored = _factor(scaled)
+    if factored is not None and factored[1] > WELL_CONDITIONED:
+        (invert,) = la.get_lapack_funcs(("potri",), (scaled,))
+        return np.asarray(np.diagonal(invert(factored[0], lower=True)[0]) * np.square(scale))
+    values, vectors = la.eigh(scaled, check_finite=False)
+    kept = values > values[-1] * SINGULAR * len(values)
+    basis = vectors[:, kept]
+    diagonal = np.sum(np.square(basis) / values[kept], axis=1) * np.square(scale)
+    is_open = np.sum(np.square(basis), axis=1) < 1.0 - 1e-6
+    return np.where(is_open, np.inf, diagonal)
 
 
 def inverse_root(gram: Matrix, diagonal: Vector | None) -> Matrix:
@@ -99,23 +118,35 @@ def inverse_root(gram: Matrix, diagonal: Vector | None) -> Matrix:
     matrix = gram if diagonal is None else gram + np.diag(diagonal)
     norms = np.sqrt(np.maximum(np.diagonal(matrix), 0.0))
     scale = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0)
-    values, vectors = la.eigh(matrix * scale[:, None] * scale, check_finite=False)
+    scaled = matrix * scale[:, None] * scale
+    factored = _factor(scaled)
+    if factored is not None and factored[1] > WELL_CONDITIONED:
+        identity = np.eye(len(scale))
+        root = la.solve_triangular(factored[0], identity, lower=True, trans="T", check_finite=False)
+        return np.asarray(scale[:, None] * root)
+    values, vectors = la.eigh(scaled, check_finite=False)
     kept = values > values[-1] * SINGULAR * len(values)
     return np.asarray(scale[:, None] * vectors[:, kept] / np.sqrt(values[kept]))
 
 
 def _cholesky(matrix: Matrix, target: Vector) -> Vector | None:
+    factored = _factor(matrix)
+    if factored is None or factored[1] < SINGULAR:
+        return None
+    return np.asarray(la.cho_solve((factored[0], True), target, check_finite=False))
+
+
+def _factor(matrix: Matrix) -> tuple[Matrix, float] | None:
+    """Return the lower Cholesky factor and the reciprocal condition number in the 1-norm."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", la.LinAlgWarning)
-            factor = la.cho_factor(matrix, lower=True, check_finite=False)
+            factor = la.cho_factor(matrix, lower=True, check_finite=False)[0]
     except la.LinAlgError:
         return None
     (condition,) = la.get_lapack_funcs(("pocon",), (matrix,))
-    reciprocal, _ = condition(factor[0], np.linalg.norm(matrix, 1), uplo="L")
-    if reciprocal < SINGULAR:
-        return None
-    return np.asarray(la.cho_solve(factor, target, check_finite=False))
+    reciprocal, _ = condition(factor, np.linalg.norm(matrix, 1), uplo="L")
+    return factor, float(reciprocal)
 
 
 def _least_norm(matrix: Matrix, target: Vector) -> tuple[Vector, int]:

@@ -10,23 +10,35 @@ from __future__ import annotations
 import numpy as np
 
 from easyfirst.consensus.fleet import Fleet, Weightings
-from easyfirst.consensus.gram import inverse_root, undetermined
+from easyfirst.consensus.gram import inverse_diagonal
+from easyfirst.consensus.statistics import Diagonal
 from easyfirst.contracts import Matrix, Vector
 
 
-def standard_errors(fleet: Fleet, weightings: Weightings, scale: float, gram: Matrix) -> Vector:
+def standard_errors(
+    fleet: Fleet, weightings: Weightings, scale: float, gram: Matrix | Diagonal
+) -> Vector:
     """Return the standard error of every coefficient, the intercept's last if there is one.
 
     cov = sum(psi**2) (S0 - q) / (S1 - q S2 / S1)**2 * G^-1 with S0 = sum v, S1 = sum psi',
     S2 = sum psi'**2 and G the weighted Gram matrix: the sandwich for rows whose corruption does
     not depend on X. The terms in q are for few clean rows per coefficient; without corruption
     the formula is that of least squares. Coefficients that the rows do not determine have an
-    infinite standard error.
+    infinite standard error. Where only the diagonal of the Gram matrix is known, columns are
+    taken for uncorrelated.
     """
     weight, slope, pull, slope_squared = fleet.influence(weightings, scale)
-    q = len(gram)
+    q = fleet.n_coef
     rest = max(weight - q, 1.0)
     worth = max(slope - q * slope_squared / max(slope, 1e-300), 1.0)
-    root = inverse_root(gram, None)
-    errors = np.sqrt(pull * rest / worth**2 * np.sum(np.square(root), axis=1))
-    return np.where(undetermined(gram), np.inf, errors)
+    return np.asarray(np.sqrt(pull * rest / worth**2 * _inverse_diagonal(gram, weight)))
+
+
+def _inverse_diagonal(gram: Matrix | Diagonal, weight: float) -> Vector:
+    if not isinstance(gram, Diagonal):
+        return inverse_diagonal(gram)
+    # Of a random design: each other column takes the worth of a row.
+    taken = min(len(gram.values) / max(weight, 1.0), 0.9)
+    inverse = np.full(gram.values.shape, np.inf)
+    np.divide(1.0, (1.0 - taken) * gram.values, where=gram.values > 0, out=inverse)
+    return inverse

@@ -8,35 +8,54 @@ they do agree.
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any
 
-from easyfirst.contracts import Matrix, Vector
+import numpy as np
+import scipy.sparse as sp
+
+from easyfirst.contracts import Batch, Matrix, Vector
+from easyfirst.local import passes
+from easyfirst.local.passes import Frame
 
 STARVED = 0.5  # of the overall mean weight: a column whose rows weigh less on average is starved
 MOST_SHIFTS = 200  # candidates for one coefficient
 AGREEMENT = 2.0  # rows within so many noise scales agree
+ROWS_FOR_MEDIAN = 2000  # enough to know the value that most rows have
 
 
 def regain_lost_levels(
-    design: Matrix, y: Vector, weights: Vector, coef: Vector, scale: float, fit_intercept: bool
+    rows: Batch, frame: Frame, weights: Vector, coef: Vector, scale: float
 ) -> Vector | None:
     """Return coefficients shifted to where the rows of starved columns agree; None if none is."""
-    p = design.shape[1] - int(fit_intercept)
-    middle = np.median(design[:, :p], axis=0)
-    columns = design[:, :p] - middle
-    mass = np.einsum("ij,ij->j", columns, columns)
-    kept = weights @ np.square(columns)
+    middle = np.median(_dense(rows.X[:: 1 + rows.n_samples // ROWS_FOR_MEDIAN]), axis=0)
+    mass, kept = _scatter(rows, middle, weights)
     starved = np.flatnonzero((mass > 0) & (kept < STARVED * np.mean(weights) * mass))
     if starved.size == 0:
         return None
-    moved, residual = coef.copy(), y - design @ coef
+    moved, residual = coef.copy(), rows.y - passes.predict(rows, frame, coef)
+    in_frame = middle if frame.shift is None else middle - frame.shift
     for j in starved[np.argsort(-mass[starved], kind="stable")]:
-        shift = _shift_with_most_agreement(columns[:, j], residual, scale)
+        column = _dense(rows.X[:, [j]])[:, 0] - middle[j]
+        shift = _shift_with_most_agreement(column, residual, scale)
         moved[j] += shift
-        if fit_intercept:
-            moved[-1] -= shift * middle[j]
-        residual = residual - shift * columns[:, j]
+        if frame.fit_intercept:
+            moved[-1] -= shift * in_frame[j]
+        residual = residual - shift * column
     return moved
+
+
+def _scatter(rows: Batch, middle: Vector, weights: Vector) -> tuple[Vector, Vector]:
+    """Return the squared distances from the middle summed over rows, plainly and by weight."""
+    totals = np.zeros((2, rows.n_features))
+    both = np.stack([np.ones(rows.n_samples), weights])
+    for part in passes.row_slices(rows.n_samples, rows.n_features):
+        away = _dense(rows.X[part]) - middle
+        totals += both[:, part] @ np.square(away, out=away)
+    return totals[0], totals[1]
+
+
+def _dense(X: Any) -> Matrix:
+    return np.asarray(X.toarray() if sp.issparse(X) else X, dtype=np.float64)
 
 
 def _shift_with_most_agreement(column: Vector, residual: Vector, scale: float) -> float:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import scipy.linalg as la
 from numpy.typing import NDArray
 
 from easyfirst.contracts import Matrix, Vector
@@ -24,6 +25,7 @@ LUMP_LIMIT = 3.3  # and is cut here instead of at the normal maximum
 MARGIN = 1.1  # over the expected maximum of as many normal scores
 TIED = 0.25  # a column with a value this common is discrete: it is not scored by itself
 LEAST_SPREAD = 1e-12
+NEARLY_FLAT = 1e-7  # variance left beside other columns, over the largest one
 
 
 def far_rules(X: Matrix) -> tuple[FarRule, FarRule]:
@@ -65,9 +67,9 @@ def far_rules(X: Matrix) -> tuple[FarRule, FarRule]:
         if remaining:
             nearness = np.maximum(score, by_column)
             inside = scaled[nearness <= max(1.0, float(np.median(nearness)))]
-            values, vectors = np.linalg.eigh(np.atleast_2d(np.cov(inside, rowvar=False)))
-            white = vectors / np.sqrt(np.maximum(values, 1e-8 * values[-1]))
-            frame, whitened = inverse[:, None] * white, (scaled - inside.mean(axis=0)) @ white
+            middle = inside.mean(axis=0)
+            white = _whitener(inside - middle)
+            frame, whitened = inverse[:, None] * white, (scaled - middle) @ white
     assert first is not None
     complete = replace(
         single,
@@ -78,6 +80,21 @@ def far_rules(X: Matrix) -> tuple[FarRule, FarRule]:
     return complete, first
 
 
+def _whitener(centered: Matrix) -> Matrix:
+    """Return W such that the rows times W have unit covariance, as far as they have spread."""
+    covariance = centered.T @ centered / max(len(centered) - 1, 1)
+    largest = float(np.max(np.diagonal(covariance), initial=0.0))
+    try:
+        factor = np.linalg.cholesky(covariance)
+        if np.min(np.diagonal(factor)) ** 2 > NEARLY_FLAT * largest:
+            identity = np.eye(len(factor))
+            return np.asarray(la.solve_triangular(factor, identity, lower=True, trans="T"))
+    except np.linalg.LinAlgError:
+        pass
+    values, vectors = np.linalg.eigh(covariance)
+    return np.asarray(vectors / np.sqrt(np.maximum(values, 1e-8 * values[-1])))
+
+
 def body_location_scale(values: Matrix) -> tuple[Vector, Vector]:
     """Return centre and normal-consistent scale of the main body of each column.
 
@@ -85,7 +102,18 @@ def body_location_scale(values: Matrix) -> tuple[Vector, Vector]:
     and never attracts it. Median and interquartile range of the rows near it follow, which are
     less noisy. The scale is 0 where more than half of a column is one value.
     """
-    ordered = np.sort(values, axis=0)
+    return _body(_sorted_columns(values))
+
+
+def _sorted_columns(values: Matrix) -> Matrix:
+    # Sorting lines of memory is faster than sorting across them.
+    lines = np.ascontiguousarray(values.T)
+    lines.sort(axis=1)
+    return lines.T
+
+
+def _body(ordered: Matrix) -> tuple[Vector, Vector]:
+    """Return centre and scale of the main body of sorted columns."""
     n, p = ordered.shape
     half, columns = n // 2 + 1, np.arange(p)
     lengths = ordered[half - 1 :] - ordered[: n - half + 1]
@@ -104,18 +132,18 @@ def body_location_scale(values: Matrix) -> tuple[Vector, Vector]:
 
 def _column_scales(sample: Matrix) -> tuple[Vector, Vector, NDArray[np.bool_]]:
     """Return centre, scale (0: constant) and whether the column is scored by itself."""
-    center, scale = body_location_scale(sample)
+    ordered = _sorted_columns(sample)
+    center, scale = _body(ordered)
     spread = sample.std(axis=0)
-    varies = spread > LEAST_SPREAD * np.abs(sample).max(axis=0)
-    ordered = np.sort(sample, axis=0)
+    varies = spread > LEAST_SPREAD * np.maximum(np.abs(ordered[0]), np.abs(ordered[-1]))
     n = len(ordered)
     gap, edge = max(1, int(TIED * n)), n // 100
     tied = (ordered[gap:] == ordered[:-gap]).any(axis=0)
     body = varies & (scale > 0) & ~tied
-    trimmed = np.clip(sample, ordered[edge], ordered[n - 1 - edge]).std(axis=0)
-    discrete = np.where(trimmed > 0, np.maximum(scale, trimmed), spread)
-    center = np.where(body, center, sample.mean(axis=0))
-    scale = np.where(body, scale, discrete)
+    rest = np.flatnonzero(~body)
+    trimmed = np.clip(sample[:, rest], ordered[edge, rest], ordered[n - 1 - edge, rest]).std(axis=0)
+    center[rest] = sample[:, rest].mean(axis=0)
+    scale[rest] = np.where(trimmed > 0, np.maximum(scale[rest], trimmed), spread[rest])
     return center, np.where(varies, scale, 0.0), body
 
 
@@ -123,7 +151,9 @@ def _sign_directions(rows: Matrix, count: int) -> Matrix:
     """Return the leading eigenvectors of the covariance of rows scaled to length one."""
     norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))
     signs = rows / np.where(norms > 0, norms, 1.0)[:, None]
-    return np.asarray(np.linalg.eigh(signs.T @ signs)[1][:, : -count - 1 : -1])
+    p = signs.shape[1]
+    leading = la.eigh(signs.T @ signs, subset_by_index=[p - count, p - 1], check_finite=False)[1]
+    return np.asarray(leading[:, ::-1])
 
 
 def _accept_directions(

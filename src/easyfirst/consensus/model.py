@@ -85,7 +85,8 @@ def fit_model(
     found: Found | None = None
     start: Start | None = None
     rivalry = Rivalry()
-    if isinstance(settings.schedule, Calibrated):
+    # Without square matrices, starts cannot be compared: the pace grows on all rows.
+    if isinstance(settings.schedule, Calibrated) and settings.solver != "cg":
         found = find_start(fleet, objective, settings, seed, on_round)
         found, rivalry = look_for_rivals(found)
         fleet = replace(fleet, problem=replace(fleet.problem, far_rule=found.far_rule))
@@ -98,7 +99,7 @@ def fit_model(
         start = found.start(fleet)
     result = run(fleet, objective, settings, on_round, start)
     coef, rank = result.solution.z, result.solution.rank
-    if exactly:
+    if exactly and not result.is_refined:
         polished = polish(fleet, objective, result.statistics, result.weightings, coef)
         coef, rank = polished.coef, coef.size if polished.settled else rank
     calibration = _calibration(fleet, result)

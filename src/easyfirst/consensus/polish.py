@@ -14,9 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg as la
 
+from easyfirst.consensus import conjugate
 from easyfirst.consensus.fleet import Fleet, Weightings
 from easyfirst.consensus.gram import is_well_conditioned, solve_normal
-from easyfirst.consensus.statistics import Objective, StackedStatistics
+from easyfirst.consensus.statistics import Diagonal, Objective, StackedStatistics
 from easyfirst.contracts import Matrix, Vector
 
 MAX_REFINEMENTS = 8
@@ -49,6 +50,9 @@ def polish(
     diagonal = objective.penalty_diagonal(z.size)
     if diagonal is None:
         return Polished(z, settled=False)
+    if isinstance(stats.pooled_gram, Diagonal):
+        refined = conjugate.refine(fleet, weightings, stats, objective, z)
+        return Polished(refined, settled=False)
     penalised = stats.pooled_gram + np.diag(diagonal)
 
     def gap(coef: Vector, extended: bool) -> Vector:

@@ -10,13 +10,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from easyfirst.consensus import admm, gram, status
+from easyfirst.consensus import admm, conjugate, gram, status
 from easyfirst.consensus.admm import AdmmSettings
 from easyfirst.consensus.fleet import Fleet, Weightings
-from easyfirst.consensus.gram import Tether
+from easyfirst.consensus.gram import Tether, is_well_conditioned
 from easyfirst.consensus.history import History, IterationRecord, RoundRecord
 from easyfirst.consensus.solution import Solution
-from easyfirst.consensus.statistics import Objective, StackedStatistics
+from easyfirst.consensus.statistics import Diagonal, Objective, StackedStatistics
 from easyfirst.consensus.status import Status
 from easyfirst.contracts import EVERY_ROW, Ledger, Matrix, Pace, Vector
 from easyfirst.errors import NoRowSelectedError
@@ -30,6 +30,8 @@ WHILE_GROWING = 30
 
 # A step that shrinks by less than this from one round to the next shows a metric that does not fit.
 STALLED = 0.5
+
+LATER_STEPS = 2.0  # what is left, over what the last two steps alone would say
 
 # Share of the weight that may change before Gram matrices are summed anew: until then, each round
 # costs only the rows that changed.
@@ -53,7 +55,7 @@ class RoundSettings:
     """
 
     schedule: PaceSchedule
-    solver: Literal["admm", "gram"] = "gram"
+    solver: Literal["admm", "gram", "cg"] = "gram"
     admm: AdmmSettings = field(default_factory=AdmmSettings)
     weights_from: Literal["consensus", "batch"] = "consensus"
     update_weights: Literal["round", "iteration"] = "round"
@@ -70,7 +72,7 @@ class Start:
     With a scale, the residuals are calibrated near it at once; without, the pace grows first.
     `pace` and `gram` are those of the fit that the start comes from, by which the first residuals
     can be freed of their own pull. With `gram_is_metric`, rounds use that matrix instead of
-    forming their own as long as the steps shrink: two products with X per round instead of X'X.
+    forming their own as long as the steps shrink: one pass over the rows per round, no X'X.
     """
 
     coef: Vector
@@ -82,7 +84,11 @@ class Start:
 
 @dataclass(frozen=True, eq=False)
 class RoundsResult:
-    """Where the rounds ended; `weightings` reproduce the weights of every row."""
+    """Where the rounds ended; `weightings` reproduce the weights of every row.
+
+    `is_refined` says that the solution already is a step of refinement away from the
+    coefficients by which the rows were weighed.
+    """
 
     solution: Solution
     pace: Pace
@@ -91,6 +97,7 @@ class RoundsResult:
     losses: LossSummary | None
     status: Status
     history: History
+    is_refined: bool = False
 
 
 def run(
@@ -121,6 +128,7 @@ def run(
         losses=walk.losses,
         status=_status(walk, ended, done),
         history=History(tuple(walk.rounds), tuple(walk.iterations)),
+        is_refined=walk.is_borrowed and walk.judged_by is not None,
     )
 
 
@@ -136,6 +144,7 @@ class _Walk:
     stats: StackedStatistics | None = None
     gram: Matrix | None = None  # of the rows behind the current solution
     metric: Matrix | None = None  # a stand-in for the next one, as long as it serves
+    is_borrowed: bool = False  # whether that is from a sample
     reference: Weightings | None = None  # weights whose Gram matrices the workers build on
     drift: float = 0.0  # share of the weight that changed since those
     pace: Pace | None = None
@@ -143,6 +152,8 @@ class _Walk:
     number: int = 0
     calibrated_steps: int = 0
     moved: float = np.inf  # the last step of the coefficients, in standard errors
+    left: float = np.inf  # how far the end may still be, likewise
+    judged_by: Vector | None = None  # coefficients of the last round, if one pass did it all
     rounds: list[RoundRecord] = field(default_factory=list)
     iterations: list[IterationRecord] = field(default_factory=list)
     _clock: float = field(default_factory=time.perf_counter)
@@ -160,17 +171,26 @@ class _Walk:
             self.solution = Solution.at(start.coef, self.fleet.n_batches)
             self.number = 1  # round 0 is a fit of all rows, which the start replaces
             self.gram = start.gram
-            # Consensus needs the matrices of single batches, for which a metric cannot stand in.
-            if start.gram_is_metric and self.settings.solver == "gram":
-                self.metric = start.gram
+            if start.gram_is_metric and self._permits_a_metric():
+                self.metric, self.is_borrowed = start.gram, True
             return
-        self.stats = self.fleet.form(self.before)
-        self.gram = self.stats.pooled_gram
+        if self.settings.solver == "cg":
+            self.solution = Solution.at(np.zeros(self.fleet.n_coef), self.fleet.n_batches)
+            now = self.fleet.weightings(self._points(), EVERY_ROW)
+            self.stats = self._gather(now, EVERY_ROW, None)
+            self.before = now
+        else:
+            self.stats = self.fleet.form(self.before)
+            self.gram = self.stats.pooled_gram
         self.solution = self._solve(self.stats, self.settings, None)
 
     def advance(self, start: Start | None) -> None:
         """Do one round: losses, pace, weights, fit."""
         schedule = self.settings.schedule
+        self.judged_by = None
+        if self.metric is not None:
+            self._sweep(self.metric, self.pace or (EVERY_ROW if start is None else start.pace))
+            return
         points = self._points()
         judged = self.pace or (EVERY_ROW if start is None else start.pace)
         self.losses = self.fleet.summarize(
@@ -190,18 +210,26 @@ class _Walk:
         else:
             self._alternate()
         self._stretch(last)
+        serves = self._permits_a_metric() and np.isfinite(self.moved)
+        if serves and self.gram is not None and is_well_conditioned(self.gram):
+            self.metric, self.is_borrowed = self.gram, False
 
     def is_done(self) -> bool:
         """Return whether the pace is final and nothing moves any more."""
         if self.pace is None or not self.settings.schedule.is_final(self.pace):
             return False
         still = self.changed_share <= self.settings.tol
-        return still or self.moved <= self.settings.schedule.step_tolerance
+        return still or self.left <= self.settings.schedule.step_tolerance
 
     def read_out(self) -> None:
         """Where the pace is read off the residuals, read it once more at the last coefficients."""
         schedule = self.settings.schedule
         if self.pace is None or not schedule.is_final(self.pace) or not schedule.step_tolerance:
+            return
+        if self.is_borrowed and self.judged_by is not None:
+            # The residuals there are known, and the next step is small.
+            points = np.tile(self.judged_by, (self.fleet.n_batches, 1))
+            self.before = self.fleet.weightings(points, self.pace)
             return
         whitener = self._whitener(self.pace)
         points = self._points()
@@ -241,6 +269,33 @@ class _Walk:
         self.iterations.extend(self.solution.iterations)
         return record
 
+    def _permits_a_metric(self) -> bool:
+        """Return whether rounds can do without Gram matrices.
+
+        Consensus needs those of single batches, and residuals freed of their own pull need one
+        for every round.
+        """
+        settings = self.settings
+        by_round = settings.update_weights == "round" and not settings.studentize
+        calibrated = isinstance(settings.schedule, Calibrated)
+        return settings.solver == "gram" and by_round and calibrated
+
+    def _sweep(self, metric: Matrix, pace: Pace) -> None:
+        """Do one round in one pass over the rows: weigh them by the last pace, find the next.
+
+        A pace that lags behind by one round changes the step by second order only: around the
+        truth, rows pull evenly to both sides whatever the threshold.
+        """
+        last = self.solution.z
+        now = self.fleet.weightings(self._points(), pace)
+        self.stats = self._gather(now, pace, metric)
+        assert self.losses is not None
+        _require_a_selection(self.stats, pace, self.losses)
+        self.before, self.judged_by = now, last
+        self.pace = self.settings.schedule.next(pace, self.losses)
+        self.solution = self._solve(self.stats, self.settings, self.solution)
+        self._stretch(last)
+
     def _spent(self) -> dict[str, Any]:
         """Return what the ledger of the workers has gained since the last round."""
         now, then = self.fleet.workers.ledger, self._booked
@@ -252,23 +307,30 @@ class _Walk:
             "batch_seconds": tuple(map(sub, now.seconds, then.seconds)),
         }
 
+    def _gather(self, now: Weightings, pace: Pace, metric: Matrix | None) -> StackedStatistics:
+        """Look at all rows in one pass: their losses, and their statistics around the consensus."""
+        known = Diagonal(self.fleet.column_squares(now)) if metric is None else metric
+        self.losses, stats = self.fleet.sweep(self.solution.z, known, now, self.before)
+        if pace.value == np.inf:
+            return stats
+        rule = self.fleet.problem.regularizer.with_width(pace.width)
+        # The self-paced term is only recorded, so the histogram's word for it is enough.
+        return stats.with_pacing(self.losses.self_paced_value(rule, pace.value))
+
     def _weigh(self) -> None:
         """Weigh the rows by the current coefficients and pace."""
         assert self.pace is not None
         assert self.losses is not None
         points = self._points()
         now = self.fleet.weightings(points, self.pace, self._whitener(self.pace))
-        if self.metric is None:
+        if self.settings.solver == "cg":
+            self.stats = self._gather(now, self.pace, None)
+        else:
             self.stats = self.fleet.form(now, self.before, self.reference)
             self._choose_reference(now)
-        else:
-            pulled = self.fleet.pull(points[0], self.metric, now, self.before)
-            rule = self.fleet.problem.regularizer.with_width(self.pace.width)
-            # The self-paced term is only recorded, so the histogram's word for it is enough.
-            self.stats = pulled.with_pacing(self.losses.self_paced_value(rule, self.pace.value))
         _require_a_selection(self.stats, self.pace, self.losses)
         self.before = now
-        self.gram = self.stats.pooled_gram
+        self.gram = None if self.settings.solver == "cg" else self.stats.pooled_gram
 
     def _choose_reference(self, now: Weightings) -> None:
         """Let the next rounds build on this one until too many weights have changed."""
@@ -308,6 +370,17 @@ class _Walk:
     ) -> Solution:
         if settings.solver == "gram":
             return gram.solve(stats, self.objective, self._tether(start))
+        if settings.solver == "cg":
+            tether = self._tether(start)
+            solution, self.stats = conjugate.solve(
+                self.fleet,
+                self.before,
+                stats,
+                self.objective,
+                self.solution.z,
+                0.0 if tether is None else tether.strength,
+            )
+            return solution
         return admm.solve(stats, self.objective, settings.admm, start, self.number)
 
     def _tether(self, last: Solution | None) -> Tether | None:
@@ -324,17 +397,33 @@ class _Walk:
         assert self.pace is not None
         assert self.losses is not None
         if self.pace.width is None or not schedule.is_final(self.pace):
-            self.moved = np.inf
+            self.moved = self.left = np.inf
             return
         step = self.solution.z - last
         length = 1.0
-        if self.settings.solver == "gram":
+        if self.settings.solver != "admm":
             length = self._step_length(schedule.stretch(self.pace, self.losses))
             self.solution = self.solution.moved_to(last + length * step)
-        size = float(step @ self.stats.pooled_gram @ step)
+        size = float(step @ self._curve(step))
         moved = length * float(np.sqrt(max(size, 0.0) / (0.5 * self.pace.width * step.size)))
-        if moved > STALLED * self.moved:
-            self.metric = None  # too far from the truth to converge quickly
+        self._judge_progress(moved)
+
+    def _curve(self, direction: Vector) -> Vector:
+        """Return the weighted Gram matrix times a direction."""
+        if self.settings.solver == "cg":
+            return self.fleet.curve(self.before, direction)
+        assert self.stats is not None
+        return np.asarray(self.stats.pooled_gram @ direction)
+
+    def _judge_progress(self, moved: float) -> None:
+        """Say how far the end may be after a step, and give up a metric that leads there slowly."""
+        self.left = moved
+        if self.metric is not None and np.isfinite(self.moved):
+            shrunk = moved / max(self.moved, 1e-300)
+            if shrunk > STALLED:
+                self.metric = None
+            else:  # steps shrink geometrically, the later ones more slowly
+                self.left = LATER_STEPS * moved * shrunk / (1.0 - shrunk)
         self.moved = moved
 
     def _step_length(self, advice: float) -> float:

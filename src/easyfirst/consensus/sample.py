@@ -83,14 +83,16 @@ class Sample:
 
     def only(self, kept: Vector) -> Sample:
         """Return the sample with only the rows where `kept` is nonzero."""
-        chosen = np.flatnonzero(kept)
+        return self._on(self.part(np.flatnonzero(kept)), self.fleet, self.objective, self.settings)
+
+    def part(self, rows: NDArray[np.intp]) -> Batch:
+        """Return some of the rows."""
         weight = self.rows.sample_weight
-        part = Batch(
-            X=self.rows.X[chosen],
-            y=self.rows.y[chosen],
-            sample_weight=None if weight is None else weight[chosen],
+        return Batch(
+            X=self.rows.X[rows],
+            y=self.rows.y[rows],
+            sample_weight=None if weight is None else weight[rows],
         )
-        return self._on(part, self.fleet, self.objective, self.settings)
 
     def with_far_rule(self, rule: FarRule) -> Sample:
         """Return the same rows with far ones in strata of their own."""
@@ -101,13 +103,27 @@ class Sample:
         """Return the weight of every row in a fit."""
         return self.fleet.weights(fit.weightings)[0]
 
-    def weighted_fit(self, row_weights: Vector) -> tuple[Vector, Matrix]:
-        """Return least-squares coefficients and the Gram matrix for given row weights."""
+    def step_without(self, rows: NDArray[np.intp], fit: RoundsResult) -> tuple[Vector, Matrix]:
+        """Return how the coefficients move, weights kept, when some rows are left out.
+
+        And the Gram matrix of the others: the fit's own minus that of the rows left out.
+        """
+        frame = self.fleet.problem.frame
         s = self.rows.sample_weight
-        gram, rhs = passes.gram(
-            self.rows, self.fleet.problem.frame, row_weights if s is None else row_weights * s
-        )
-        return solve_normal(gram, rhs)[0], gram
+        weight = self.weights(fit) if s is None else self.weights(fit) * s
+        out = passes.gram(self.part(rows), frame, weight[rows])[0]
+        weight = weight.copy()
+        weight[rows] = 0.0
+        residual = self.rows.y - passes.predict(self.rows, frame, fit.solution.z)
+        pull = passes.normal_residual(self.rows, frame, weight, residual)
+        gram = fit.statistics.pooled_gram - out
+        return solve_normal(gram, pull)[0], gram
+
+    def gram_of_every_row(self) -> Matrix:
+        """Return the Gram matrix of the rows, each with its sample weight."""
+        s = self.rows.sample_weight
+        ones = np.ones(self.n_samples)
+        return passes.gram(self.rows, self.fleet.problem.frame, ones if s is None else s)[0]
 
     def design(self, rows: slice | NDArray[np.intp] = slice(None)) -> tuple[Matrix, Vector]:
         """Return the dense design of some rows, intercept column included, and their y."""

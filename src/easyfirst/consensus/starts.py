@@ -15,14 +15,14 @@ import numpy as np
 from easyfirst.calibration import CleanMixture, log_likelihood, shortfall
 from easyfirst.consensus.elemental import MOST_COEFFICIENTS, MOST_ROWS, elemental_starts
 from easyfirst.consensus.fleet import Fleet
-from easyfirst.consensus.gram import is_well_conditioned, solve_normal
+from easyfirst.consensus.gram import is_well_conditioned, relative_range, solve_normal
 from easyfirst.consensus.history import RoundRecord
 from easyfirst.consensus.levels import regain_lost_levels
 from easyfirst.consensus.leverage import far_rules
 from easyfirst.consensus.rounds import OnRound, RoundSettings, RoundsResult, Start
 from easyfirst.consensus.sample import SCREENED_FEATURES, Sample, dense_rows, studentizes
 from easyfirst.consensus.statistics import Objective
-from easyfirst.contracts import Vector
+from easyfirst.contracts import Matrix, Pace, Vector
 from easyfirst.local.strata import FarRule
 from easyfirst.schedules import Calibrated, CalibratedPace
 
@@ -34,6 +34,7 @@ MATTERS = 3.0  # squared move of the fit without the far rows, in units of what 
 LEAST_STRATUM = 30  # rows of a stratum that has a clean share of its own
 WORTH_A_METRIC = 3  # rows per sampled row from which products with X are cheaper than X'X
 CHANCES = 4  # that lost levels are given
+ALIKE = 1.5  # how much further than by chance two Gram matrices may lie apart and be the same
 CLEARLY_BETTER = 0.01  # in log of clean share over scale
 
 
@@ -55,11 +56,33 @@ class Found:
         Where the sample is much smaller than the data, its Gram matrix serves as the metric of
         the first rounds on all rows.
         """
-        start = continued(self.fit, fleet.total_weight / self.sample.fleet.total_weight)
+        times = fleet.total_weight / self.sample.fleet.total_weight
+        start = continued(self.fit, times)
         saves = sum(fleet.n_rows) >= WORTH_A_METRIC * self.sample.n_samples
         if start.gram is None or not (saves and is_well_conditioned(start.gram)):
             return start
-        return replace(start, gram_is_metric=True)
+        pace = self._pace_of_all(fleet.n_batches)
+        return replace(start, pace=pace, gram=times * self._metric(), gram_is_metric=True)
+
+    def _metric(self) -> Matrix:
+        """Return the sample's weighted Gram matrix, or a better estimate of what all rows have.
+
+        If corruption takes no account of X, the matrix of all sampled rows has the same shape as
+        that of the weighted ones, and far less noise where those are few.
+        """
+        statistics = self.fit.statistics
+        weighted, n_kept = statistics.pooled_gram, float(statistics.weight.sum())
+        every = (n_kept / self.sample.fleet.total_weight) * self.sample.gram_of_every_row()
+        chance = np.sqrt(min(len(every) / max(n_kept, 1.0), 0.8))
+        low, high = relative_range(weighted, every)
+        alike = low > (1.0 - chance) ** 2 / ALIKE and high < ALIKE * (1.0 + chance) ** 2
+        return every if alike else weighted
+
+    def _pace_of_all(self, n_batches: int) -> Pace:
+        """Return the sample's pace with its thresholds in every batch."""
+        pace = self.fit.pace
+        assert pace.thresholds is not None
+        return replace(pace, thresholds=pace.thresholds * n_batches)
 
 
 def unheard(record: RoundRecord) -> bool:
@@ -130,34 +153,44 @@ def _best_fit(sample: Sample, seed: int, on_round: OnRound) -> Found:
     stopped = fits[0].status.code == "callback"
     if sample.rows.n_features > SCREENED_FEATURES or few_rows or stopped:
         return Found(fits[0], sample)
-    rules = _rules_that_matter(sample, rng)
-    for start in _other_starts(sample, fits, rules, rng):
+    screens = _screens_that_matter(sample, rng)
+    for start in _other_starts(sample, fits, screens, rng):
         fit = sample.fit(unheard, start)
         if isinstance(fit.pace, CalibratedPace):
             fits.append(fit)
     found = Found(_with_lost_levels(sample, _choose(fits)), sample)
-    return _keep_far_rows_apart(found, rules[0]) if rules else found
+    return _keep_far_rows_apart(found, screens[0]) if screens else found
 
 
-def _rules_that_matter(sample: Sample, rng: np.random.Generator) -> Sequence[FarRule]:
+@dataclass(frozen=True, eq=False)
+class _Screen:
+    """A rule for far rows, and the scores of the sample's rows by it."""
+
+    rule: FarRule
+    score: Vector
+
+
+def _screens_that_matter(sample: Sample, rng: np.random.Generator) -> Sequence[_Screen]:
     """Return rules for far rows, found on some of the rows; none if they call none of those far."""
     n = sample.n_samples
-    few = int(np.clip(10 * sample.rows.n_features, *ROWS_FOR_RULES))
+    few = int(np.clip(6 * sample.rows.n_features, *ROWS_FOR_RULES))
     rows = np.arange(n) if n <= few else np.sort(rng.choice(n, few, replace=False))
     X = dense_rows(sample.rows.X[rows])
     rules = far_rules(X)
-    return rules if np.any(rules[0].score(X) > 1) else ()
+    if not np.any(rules[0].score(X) > 1):
+        return ()
+    return [_Screen(rule, rule.score(sample.rows.X)) for rule in rules]
 
 
 def _other_starts(
     sample: Sample,
     fits: list[RoundsResult],
-    rules: Sequence[FarRule],
+    screens: Sequence[_Screen],
     rng: np.random.Generator,
 ) -> Iterator[Start]:
     """Yield starts that could lead elsewhere than the fits made so far."""
-    for rule in rules:
-        kept = (rule.score(sample.dense()) <= 1).astype(np.float64)
+    for screen in screens:
+        kept = (screen.score <= 1).astype(np.float64)
         if _depends_on_far_rows(sample, _choose(fits), kept):
             screened = sample.only(kept).fit(unheard)
             if isinstance(screened.pace, CalibratedPace):
@@ -175,13 +208,12 @@ def _other_starts(
 
 def _with_lost_levels(sample: Sample, fit: RoundsResult) -> RoundsResult:
     """Return the fit, or a better one that keeps rows of levels which this one has lost."""
-    fit_intercept = sample.fleet.problem.frame.fit_intercept
     for _ in range(CHANCES):
         if not isinstance(fit.pace, CalibratedPace):
             break
         scale = mixture_of(fit).scale
         coef = regain_lost_levels(
-            *sample.design(), sample.weights(fit), fit.solution.z, scale, fit_intercept
+            sample.rows, sample.fleet.problem.frame, sample.weights(fit), fit.solution.z, scale
         )
         if coef is None:
             break
@@ -192,7 +224,7 @@ def _with_lost_levels(sample: Sample, fit: RoundsResult) -> RoundsResult:
     return fit
 
 
-def _keep_far_rows_apart(found: Found, rule: FarRule) -> Found:
+def _keep_far_rows_apart(found: Found, screen: _Screen) -> Found:
     """Fit again with strata of far rows, if those hold fewer clean rows than the inside does.
 
     Bad rows far out in X come near the fit by chance now and then, and each pulls like a hundred
@@ -201,7 +233,7 @@ def _keep_far_rows_apart(found: Found, rule: FarRule) -> Found:
     sample, fit = found.sample, found.fit
     if not isinstance(fit.pace, CalibratedPace):
         return found
-    score = rule.score(sample.dense())
+    rule, score = screen.rule, screen.score
     cuts = tuple(cut for cut in rule.cuts if np.sum(score > cut) >= LEAST_STRATUM)
     v = sample.weights(fit)
     inside = float(np.mean(v[score <= 1]))
@@ -225,8 +257,7 @@ def _depends_on_far_rows(sample: Sample, fit: RoundsResult, kept: Vector) -> boo
     q = fit.solution.z.size
     if inside.sum() < 2 * q:
         return True
-    coef, gram = sample.weighted_fit(inside)
-    step = coef - fit.solution.z
+    step, gram = sample.step_without(np.flatnonzero(kept == 0), fit)
     chance = mixture_of(fit).scale ** 2 * q * max(v.sum() / inside.sum() - 1.0, 0.02)
     return bool(step @ gram @ step > MATTERS * chance)
 

@@ -4,12 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from easyfirst.contracts import Matrix, Vector
 from easyfirst.local.steps import Statistics
 from easyfirst.penalties import Penalty
+
+
+@dataclass(frozen=True, eq=False)
+class Diagonal:
+    """A Gram matrix of which only the diagonal is known, the rest taken for zero."""
+
+    values: Vector
+
+    def __matmul__(self, vector: Vector) -> Vector:
+        return self.values * vector
+
+    def diagonal(self) -> Vector:
+        """Return the diagonal."""
+        return self.values
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,7 +38,7 @@ class StackedStatistics:
     for the Gram matrix, and those of single batches are not known.
     """
 
-    pooled_gram: Matrix
+    pooled_gram: Any  # a Matrix, or a Diagonal where matrices would be too large
     pooled_rhs: Vector
     pooled_square: float
     gram: Vector  # (m, q, q), or of length 0
@@ -49,7 +65,7 @@ class StackedStatistics:
 
     @classmethod
     def around(
-        cls, point: Vector, metric: Matrix, replies: Sequence[Statistics]
+        cls, point: Vector, metric: Matrix | Diagonal, replies: Sequence[Statistics]
     ) -> StackedStatistics:
         """Stack replies that hold D'R(y - D point) for `rhs` and the loss there for `square`.
 
@@ -63,10 +79,31 @@ class StackedStatistics:
             pooled_gram=metric,
             pooled_rhs=moved + gradient,
             pooled_square=loss + float(point @ moved + 2.0 * gradient @ point),
-            gram=np.zeros((0, *metric.shape)),
+            gram=np.zeros((0, point.size, point.size)),
             rhs=np.zeros((0, point.size)),
             **_tallies(replies),
         )
+
+    def moved(
+        self, point: Vector, gradient: Vector, step: Vector, curved: Vector
+    ) -> StackedStatistics:
+        """Return the statistics around `point` + `step`; `curved` is the true G step.
+
+        `gradient` is D'R(y - D point).
+        """
+        loss = self.loss(point) - 2.0 * float(gradient @ step) + float(step @ curved)
+        there, rest = point + step, gradient - curved
+        image = self.pooled_gram @ there
+        square = loss + float(there @ image + 2.0 * rest @ there)
+        return replace(self, pooled_rhs=image + rest, pooled_square=square)
+
+    def columns_without_spread(self, n_features: int, fit_intercept: bool) -> NDArray[np.intp]:
+        """Return which columns do not vary over the weighted rows, as far as that is known."""
+        diagonal = self.pooled_gram.diagonal()[:n_features]
+        center = np.zeros(n_features)
+        if fit_intercept and not isinstance(self.pooled_gram, Diagonal):
+            center = np.square(self.pooled_gram[:n_features, -1]) / self.pooled_gram[-1, -1]
+        return np.flatnonzero(diagonal - center <= 1e-12 * diagonal)
 
     def with_pacing(self, value: float) -> StackedStatistics:
         """Return the same statistics with another self-paced term, given for all rows at once."""
@@ -158,7 +195,7 @@ class Objective:
         gradient = 2.0 * (stats.pooled_gram @ coef - stats.pooled_rhs)
         slope_gradient = self.penalty.gradient(self.slopes(coef))
         gradient[: slope_gradient.size] += slope_gradient
-        diagonal = np.diagonal(stats.pooled_gram)
+        diagonal = stats.pooled_gram.diagonal()
         norms = 2.0 * np.sqrt(np.maximum(diagonal, 0.0) * max(stats.pooled_square, 0.0))
         sizes = np.abs(gradient)
         return float(np.max(np.divide(sizes, norms, out=np.zeros_like(sizes), where=norms > 0)))

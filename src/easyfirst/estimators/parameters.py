@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -18,6 +19,8 @@ from easyfirst.schedules import Calibrated, PaceSchedule
 if TYPE_CHECKING:
     from easyfirst.estimators.regressor import SelfPacedRegressor
 
+COLUMNS_FOR_MATRICES = 5_000  # beyond, products with the rows are cheaper than Gram matrices
+MOST_COLUMNS = 16_384  # beyond, one Gram matrix alone takes more than 2 GiB
 AGREEMENT = 1e-2  # of tol: how exactly the batches agree within a round
 
 
@@ -27,7 +30,7 @@ def checked(model: SelfPacedRegressor) -> RoundSettings:
     _require_instance("regularizer", model.regularizer, SelfPacedRegularizer)
     _require_instance("loss", model.loss, Loss)
     _require_instance("penalty", model.penalty, Penalty)
-    _require_choice("solver", model.solver, "auto", "admm", "gram")
+    _require_choice("solver", model.solver, "auto", "admm", "gram", "cg")
     _require_choice("weights_from", model.weights_from, "consensus", "batch")
     _require_choice("update_weights", model.update_weights, "round", "iteration")
     _require_choice("polish", model.polish, "auto", True, False)
@@ -58,6 +61,19 @@ def checked(model: SelfPacedRegressor) -> RoundSettings:
     )
 
 
+def with_room_for(settings: RoundSettings, solver: str, n_features: int) -> RoundSettings:
+    """Return settings whose solver can do with so many columns, or say that there is none."""
+    if settings.solver == "gram" and solver == "auto" and n_features > COLUMNS_FOR_MATRICES:
+        return replace(settings, solver="cg")
+    if settings.solver != "cg" and n_features > MOST_COLUMNS:
+        raise ValueError(
+            f"X has {n_features:,} columns, and solver={settings.solver!r} needs square matrices "
+            f"of that size ({8e-9 * n_features**2:.1f} GB each), at most {MOST_COLUMNS:,} columns: "
+            f"use solver='auto' with a quadratic penalty, or select or combine columns first"
+        )
+    return settings
+
+
 def default_regularizer(schedule: PaceSchedule) -> SelfPacedRegularizer:
     """Return the rule a schedule is meant for."""
     return Entropic() if isinstance(schedule, Calibrated) else Hard()
@@ -78,13 +94,14 @@ def _rho(rho: object) -> Literal["auto", "adaptive"] | float:
     raise ValueError(f"rho must be a number > 0, 'auto' or 'adaptive', got {rho!r}")
 
 
-def _solver(model: SelfPacedRegressor) -> Literal["admm", "gram"]:
+def _solver(model: SelfPacedRegressor) -> Literal["admm", "gram", "cg"]:
     closed_form = (model.penalty or NoPenalty()).quadratic_strength is not None
     if model.solver == "auto":
         return "gram" if closed_form else "admm"
-    if model.solver == "gram" and not closed_form:
+    if model.solver in ("gram", "cg") and not closed_form:
         raise ValueError(
-            f"solver='gram' needs a quadratic penalty, got {model.penalty!r}; use solver='admm'"
+            f"solver={model.solver!r} needs a quadratic penalty, got {model.penalty!r}; "
+            f"use solver='admm'"
         )
     return model.solver
 

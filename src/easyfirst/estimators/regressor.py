@@ -72,8 +72,10 @@ class SelfPacedRegressor(
         is never penalised.
     solver
         "admm" iterates towards consensus as the paper does; "gram" adds up the Gram matrices
-        of all batches and solves once, with the same result. "auto" takes "gram" where the
-        loss and the penalty are quadratic.
+        of all batches and solves once, with the same result; "cg" solves by conjugate gradients
+        and forms no square matrix. "auto" takes "gram" where the loss and the penalty are
+        quadratic, and "cg" beyond 5,000 columns; standard errors are then those of uncorrelated
+        columns.
     rho
         Strength of the pull towards consensus: "auto" follows the data, "adaptive" is moved by
         the paper's rule, a number is taken as it is.
@@ -163,7 +165,7 @@ class SelfPacedRegressor(
         regularizer: SelfPacedRegularizer | None = None,
         loss: Loss | None = None,
         penalty: Penalty | None = None,
-        solver: Literal["auto", "admm", "gram"] = "auto",
+        solver: Literal["auto", "admm", "gram", "cg"] = "auto",
         rho: Literal["auto", "adaptive"] | float = "auto",
         over_relaxation: float = 1.0,
         n_batches: int | None = None,
@@ -264,6 +266,7 @@ class SelfPacedRegressor(
         with watch.naming_the_round(), engine.open(source.partitions()) as workers:
             fleet = Fleet.meet(workers, problem)
             validation.record_columns(self, source, fleet.n_features)
+            settings = parameters.with_room_for(settings, self.solver, fleet.n_features)
             fitted = fit_model(fleet, objective, settings, seed, bool(self.polish), watch.on_round)
             self._store(fitted, fleet.problem.frame)
             self._store_weights(fitted, source)
@@ -388,11 +391,9 @@ class SelfPacedRegressor(
 
     def _constant_columns(self, stats: StackedStatistics) -> str:
         """Name the columns without spread among the kept rows."""
-        gram = stats.pooled_gram[: self.n_features_in_]
-        center = np.square(gram[:, -1]) / stats.pooled_gram[-1, -1] if self.fit_intercept else 0.0
-        diagonal = np.diagonal(gram)
-        flat = np.flatnonzero(diagonal - center <= 1e-12 * diagonal)
-        names = getattr(self, "feature_names_in_", [f"column {j}" for j in range(len(diagonal))])
+        p = self.n_features_in_
+        flat = stats.columns_without_spread(p, bool(self.fit_intercept))
+        names = getattr(self, "feature_names_in_", [f"column {j}" for j in range(p)])
         if flat.size == 0:
             return ""
         return f"constant: {', '.join(str(names[j]) for j in flat[:5])}"

@@ -22,7 +22,6 @@ from sklearn.utils.validation import (
 from easyfirst.contracts import Source, Vector
 from easyfirst.sources.arrays import ArraySource
 
-MOST_FEATURES = 16_384  # beyond, one Gram matrix alone takes more than 2 GiB
 LARGEST = 1e120  # squares of larger numbers, summed over rows, overflow
 MAX_NAMED = 5  # columns listed in a message before "and k more"
 
@@ -38,7 +37,6 @@ def training_source(
     """Turn fit's arguments into a source, recording names and widths on the estimator."""
     X, y = _checked(estimator, X, y)
     weight = _importance(sample_weight, X)
-    _require_few_columns(X.shape[1])
     _require_magnitude("X", X.data if sp.issparse(X) else X)
     _require_magnitude("y", y)
     if batches is not None and n_batches is not None:
@@ -65,22 +63,12 @@ def known_source(source: Source, n_batches: int | None) -> Source:
 
 def record_columns(estimator: Any, source: Source, n_features: int) -> None:
     """Note the width and the names of the columns of a source on the estimator."""
-    _require_few_columns(n_features)
     estimator.n_features_in_ = n_features
     names = getattr(source, "feature_names", None)
     if names is not None:
         estimator.feature_names_in_ = np.array([str(name) for name in names], dtype=object)
     elif not isinstance(source, ArraySource):
         vars(estimator).pop("feature_names_in_", None)  # of an earlier fit
-
-
-def _require_few_columns(n_features: int) -> None:
-    if n_features > MOST_FEATURES:
-        raise ValueError(
-            f"X has {n_features:,} columns, and a fit needs square matrices of that size "
-            f"({8e-9 * n_features**2:.1f} GB each); at most {MOST_FEATURES:,} columns are "
-            f"possible: select or combine columns first"
-        )
 
 
 def _require_magnitude(name: str, values: NDArray[Any]) -> None:

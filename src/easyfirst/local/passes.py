@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 from easyfirst.contracts import Batch, Matrix, Vector
 
 BLOCK_ENTRIES = 1 << 17  # 1 MiB of float64: a block and its weighted copy fit in a core's cache
+# Blocks for Gram matrices of many columns are longer: adding up their squares costs, too.
+GRAM_ENTRIES = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,35 +51,69 @@ class Frame:
 
 def predict(batch: Batch, frame: Frame, coef: Vector) -> Vector:
     """Return the prediction for each row."""
-    slopes, intercept = frame.to_user(coef)
-    if frame.shift is None or sp.issparse(batch.X):
-        return np.asarray(_times(batch.X, slopes) + intercept)
     prediction = np.empty(batch.n_samples)
-    for rows, block in _blocks(batch, frame):
-        prediction[rows] = block @ slopes
-    return np.asarray(prediction + coef[-1])
-
-
-def _times(X: Any, slopes: Vector) -> Vector:
-    if sp.issparse(X) or X.dtype == np.float64:
-        return np.asarray(X @ slopes)
-    prediction = np.empty(X.shape[0])
-    for rows in _row_slices(*X.shape):
-        prediction[rows] = X[rows].astype(np.float64) @ slopes
+    for rows, block in blocks(batch, frame):
+        prediction[rows] = times(block, frame, coef)
     return prediction
 
 
-def _row_slices(n_samples: int, n_features: int) -> Iterator[slice]:
-    rows = max(32, BLOCK_ENTRIES // max(1, n_features))
+def blocks(batch: Batch, frame: Frame) -> Iterator[tuple[slice, Any]]:
+    """Yield dense row blocks in float64, shifted into the frame; sparse rows all at once.
+
+    Blocks are views of the batch where that is possible.
+    """
+    if sp.issparse(batch.X):
+        yield slice(0, batch.n_samples), batch.X
+        return
+    for rows in row_slices(batch.n_samples, batch.n_features):
+        yield rows, _dense_block(batch, frame, rows)
+
+
+def _dense_block(batch: Batch, frame: Frame, rows: slice) -> Matrix:
+    block = np.asarray(batch.X[rows], dtype=np.float64)
+    return block if frame.shift is None else block - frame.shift
+
+
+def row_slices(n_samples: int, n_features: int, least: int = 32) -> Iterator[slice]:
+    """Yield ranges of rows that make up a block each."""
+    rows = max(least, BLOCK_ENTRIES // max(1, n_features))
     for start in range(0, n_samples, rows):
         yield slice(start, min(start + rows, n_samples))
 
 
-def _blocks(batch: Batch, frame: Frame) -> Iterator[tuple[slice, Matrix]]:
-    """Yield dense row blocks in float64, shifted into the frame; views where possible."""
-    for rows in _row_slices(batch.n_samples, batch.n_features):
-        block = np.asarray(batch.X[rows], dtype=np.float64)
-        yield rows, block if frame.shift is None else block - frame.shift
+def times(block: Any, frame: Frame, coef: Vector) -> Vector:
+    """Return D coef for one of the `blocks`, D its design."""
+    if sp.issparse(block):
+        slopes, intercept = frame.to_user(coef)
+        return np.asarray(block @ slopes + intercept)
+    return np.asarray(block @ coef[:-1] + coef[-1] if frame.fit_intercept else block @ coef)
+
+
+def transposed_times(block: Any, frame: Frame, values: Vector) -> Vector:
+    """Return D'values for one of the `blocks`, D its design."""
+    product = np.empty(block.shape[1] + frame.fit_intercept)
+    product[: block.shape[1]] = block.T @ values
+    if frame.fit_intercept:
+        product[-1] = values.sum()
+    if sp.issparse(block) and frame.shift is not None:
+        product[:-1] -= frame.shift * product[-1]
+    return product
+
+
+def zeros(batch: Batch, frame: Frame) -> Vector:
+    """Return one zero per coefficient."""
+    return np.zeros(batch.n_features + frame.fit_intercept)
+
+
+def column_squares(block: Any, frame: Frame, row_weights: Vector) -> Vector:
+    """Return the diagonal of D'R D for one of the `blocks`, D its design."""
+    squares = np.asarray(
+        (block.power(2) if sp.issparse(block) else np.square(block)).T @ row_weights
+    )
+    total = row_weights.sum()
+    if sp.issparse(block) and frame.shift is not None:
+        squares += frame.shift * (total * frame.shift - 2.0 * (block.T @ row_weights))
+    return np.append(squares, total) if frame.fit_intercept else squares
 
 
 def gram(batch: Batch, frame: Frame, row_weights: Vector) -> tuple[Matrix, Vector]:
@@ -94,7 +130,8 @@ def _dense_gram(batch: Batch, frame: Frame, row_weights: Vector) -> tuple[Matrix
     p = batch.n_features
     size = p + frame.fit_intercept
     total, rhs = np.zeros((size, size)), np.zeros(size)
-    for rows, block in _blocks(batch, frame):
+    for rows in row_slices(batch.n_samples, p, max(32, min(2 * p, GRAM_ENTRIES // max(1, p)))):
+        block = _dense_block(batch, frame, rows)
         weight, target = row_weights[rows], batch.y[rows]
         kept = np.flatnonzero(weight)
         if kept.size == 0:
@@ -145,26 +182,19 @@ def _shift_by_algebra(total: Matrix, rhs: Vector, shift: Vector) -> None:
     rhs[:p] -= shift * rhs[p]
 
 
-def transposed_times(batch: Batch, frame: Frame, values: Vector) -> Vector:
-    """Return D'values, D the design: one pass over the columns."""
-    if sp.issparse(batch.X):
-        slopes = np.asarray(batch.X.T @ values)
-        if frame.shift is not None:
-            slopes = slopes - frame.shift * values.sum()
-    elif batch.X.dtype == np.float64 and frame.shift is None:
-        slopes = np.asarray(batch.X.T @ values)
-    else:
-        slopes = np.zeros(batch.n_features)
-        for rows, block in _blocks(batch, frame):
-            slopes += block.T @ values[rows]
-    return np.append(slopes, values.sum()) if frame.fit_intercept else slopes
+def normal_residual(batch: Batch, frame: Frame, row_weights: Vector, residual: Vector) -> Vector:
+    """Return D'R residual, D the design: one pass over the rows."""
+    total = zeros(batch, frame)
+    for rows, block in blocks(batch, frame):
+        total += transposed_times(block, frame, row_weights[rows] * residual[rows])
+    return total
 
 
 def leverage(batch: Batch, frame: Frame, root: Matrix) -> Vector:
     """Return ||d root||**2 of each design row d: its leverage if root root' is the inverse Gram."""
     p = batch.n_features
     pull = np.empty(batch.n_samples)
-    for rows in _row_slices(batch.n_samples, p):
+    for rows in row_slices(batch.n_samples, p):
         block = batch.X[rows]
         block = np.asarray(block.toarray() if sp.issparse(block) else block, dtype=np.float64)
         if frame.shift is not None:
@@ -206,7 +236,7 @@ def extended_normal_residual(
     total = np.zeros(p + frame.fit_intercept, dtype=wide)
     slopes = coef[:p].astype(wide)
     intercept = wide(coef[p]) if frame.fit_intercept else wide(0)
-    for rows in _row_slices(batch.n_samples, p):
+    for rows in row_slices(batch.n_samples, p):
         block = batch.X[rows]
         block = (block.toarray() if sp.issparse(block) else block).astype(wide)
         if frame.shift is not None:

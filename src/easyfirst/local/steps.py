@@ -24,7 +24,8 @@ from easyfirst.regularizers import SelfPacedRegularizer
 from easyfirst.summaries import histogram
 
 NEGLIGIBLE = 1e-10  # a row that counts for less counts for nothing, and then costs nothing
-ROWS_FOR_MOMENTS = 256  # per batch; enough to tell a column's position from its spread
+NO_MATRIX = np.zeros((0, 0))
+ROWS_FOR_MOMENTS = (64, 256)  # least and most per batch; enough to tell position from spread
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,21 +123,22 @@ def describe(resident: Resident, message: None, problem: None) -> Description:
     """Describe the batch before anything is fitted."""
     del message, problem
     batch = resident.batch
-    s = _importance(batch)
+    s = importance(batch)
     present = np.flatnonzero(s)
     total = float(s.sum())
     mean = float(s @ batch.y) / total if total else 0.0
-    few = present[:: max(1, present.size // ROWS_FOR_MOMENTS)]
-    rows = batch.X[few]
-    rows = rows.toarray() if sp.issparse(rows) else np.asarray(rows, dtype=np.float64)
+    wanted = min(max(present.size // 8, ROWS_FOR_MOMENTS[0]), ROWS_FOR_MOMENTS[1])
+    few = present[:: max(1, present.size // wanted)]
+    rows = batch.X[few].astype(np.float64)
+    squares = rows.power(2) if sp.issparse(rows) else np.square(rows)
     return Description(
         n_samples=batch.n_samples,
         n_weighted=int(present.size),
         total_weight=total,
         y_mean=mean,
         y_scatter=float(s @ np.square(batch.y - mean)),
-        column_sum=rows.sum(axis=0, dtype=np.float64),
-        column_square=np.square(rows, dtype=np.float64).sum(axis=0),
+        column_sum=np.asarray(rows.sum(axis=0)).ravel(),
+        column_square=np.asarray(squares.sum(axis=0)).ravel(),
         column_rows=int(few.size),
     )
 
@@ -144,7 +146,11 @@ def describe(resident: Resident, message: None, problem: None) -> Description:
 def summarize(resident: Resident, weighting: Weighting, problem: Problem) -> Vector:
     """Return signed histograms, one per stratum, of the residuals that judge the rows."""
     residual = _judged_residual(resident, weighting, problem)
-    losses = _losses(resident.batch, residual, problem)
+    return _histograms(resident, residual, problem)
+
+
+def _histograms(resident: Resident, residual: Vector, problem: Problem) -> Vector:
+    losses = _losses(resident.batch.y, residual, problem)
     signed = np.copysign(np.sqrt(losses), residual)
     s = resident.batch.sample_weight
     if problem.far_rule is None:
@@ -192,7 +198,7 @@ def _gram(
 
     if reference is None:
         return summed(row_weights)
-    base_weights = _importance(batch) * resident.recall(
+    base_weights = importance(batch) * resident.recall(
         "reference weights", reference, lambda: _weights(resident, reference, problem)
     )
     difference = row_weights - base_weights
@@ -208,40 +214,59 @@ def _gram(
     return base + more - less, base_rhs + more_rhs - less_rhs
 
 
-def pull(resident: Resident, change: Change, problem: Problem) -> Statistics:
-    """Weigh the rows and return D'R r as `rhs` and the weighted loss as `square`, no Gram matrix.
+def sweep(
+    resident: Resident, change: Change, problem: Problem
+) -> tuple[NDArray[np.float64], Statistics]:
+    """Return histograms as `summarize` does, and statistics around the current coefficients.
 
-    r are the residuals at the coefficients by which the rows are judged now.
+    `rhs` is D'R r and `square` the weighted loss, r the residuals at the coefficients by which
+    the rows are judged; there is no Gram matrix. One pass over the rows does it all, each block
+    while it is in cache.
     """
-    assert change.now.coef is not None
-    row_weights, tally = _weigh_and_count(resident, change, problem)
-    residual = _residual(resident, change.now.coef, problem)
-    weighted = row_weights * residual
-    return replace(
-        tally,
-        rhs=passes.transposed_times(resident.batch, problem.frame, weighted),
-        square=float(weighted @ residual),
-    )
+    batch, now = resident.batch, change.now
+    assert now.coef is not None
+    assert now.whitener is None, "leverage needs a pass of its own"
+    old = None if change.before is None else weigh(resident, change.before, problem)
+    s = importance(batch)
+    coef = np.array(now.coef)
+    residual, v = np.empty(batch.n_samples), np.empty(batch.n_samples)
+    rhs = np.zeros(coef.size)
+    for rows, block in passes.blocks(batch, problem.frame):
+        residual[rows] = batch.y[rows] - passes.times(block, problem.frame, coef)
+        if now.keeps_every_row:
+            v[rows] = 1.0
+        else:
+            v[rows] = _rule_weights(resident, residual[rows], now, problem, rows)
+        rhs += passes.transposed_times(block, problem.frame, s[rows] * v[rows] * residual[rows])
+    resident.recall("residual", now.coef, lambda: residual)
+    resident.recall("weights", now, lambda: v)
+    square = float((s * v) @ np.square(residual))
+    return _histograms(resident, residual, problem), _count(s, v, old, rhs, square)
 
 
 def _weigh_and_count(
     resident: Resident, change: Change, problem: Problem
 ) -> tuple[Vector, Statistics]:
     """Return the row weights s v, and what can be counted without columns and regularizer."""
-    s = _importance(resident.batch)
+    s = importance(resident.batch)
     old = None if change.before is None else weigh(resident, change.before, problem)
     v = weigh(resident, change.now, problem)
-    row_weights = s * v
-    nothing = np.zeros(0)
-    return row_weights, Statistics(
-        gram=np.zeros((0, 0)),
-        rhs=nothing,
-        square=0.0,
+    return s * v, _count(s, v, old)
+
+
+def _count(
+    s: Vector, v: Vector, old: Vector | None, rhs: Vector | None = None, square: float = 0.0
+) -> Statistics:
+    total = float(s.sum())
+    return Statistics(
+        gram=NO_MATRIX,
+        rhs=np.zeros(0) if rhs is None else rhs,
+        square=square,
         pacing=0.0,
-        weight=float(row_weights.sum()),
+        weight=float(s @ v),
         selected=float(s @ (v >= 0.5)),
-        changed=float(s.sum() if old is None else s @ np.abs(v - old)),
-        total=float(s.sum()),
+        changed=total if old is None else float(s @ np.abs(v - old)),
+        total=total,
     )
 
 
@@ -267,7 +292,7 @@ def influence(resident: Resident, message: tuple[Weighting, float], problem: Pro
     """
     weighting, scale = message
     assert weighting.coef is not None
-    s = _importance(resident.batch)
+    s = importance(resident.batch)
     v = weigh(resident, weighting, problem)
     residual = _residual(resident, weighting.coef, problem)
     pull = v * residual
@@ -280,7 +305,7 @@ def sample(resident: Resident, message: tuple[int, int, int], problem: None) -> 
     del problem
     quota, seed, number = message
     batch = resident.batch
-    present = np.flatnonzero(_importance(batch))
+    present = np.flatnonzero(importance(batch))
     if present.size > quota:
         rng = np.random.default_rng([seed, number])
         present = np.sort(rng.choice(present, quota, replace=False))
@@ -293,7 +318,7 @@ def sample(resident: Resident, message: tuple[int, int, int], problem: None) -> 
 
 def triangle(resident: Resident, weighting: Weighting, problem: Problem) -> Matrix:
     """Return the triangular factor of the weighted rows [design, y]."""
-    row_weights = _importance(resident.batch) * weigh(resident, weighting, problem)
+    row_weights = importance(resident.batch) * weigh(resident, weighting, problem)
     return passes.triangle(resident.batch, problem.frame, row_weights)
 
 
@@ -302,18 +327,19 @@ def normal_residual(
 ) -> Any:
     """Return the weighted normal-equation residual; `message` is (weighting, coef, extended)."""
     weighting, coef, extended = message
-    row_weights = _importance(resident.batch) * weigh(resident, weighting, problem)
+    row_weights = importance(resident.batch) * weigh(resident, weighting, problem)
     if extended:
         return passes.extended_normal_residual(resident.batch, problem.frame, row_weights, coef)
-    weighted = row_weights * _residual(resident, tuple(coef.tolist()), problem)
-    return passes.transposed_times(resident.batch, problem.frame, weighted)
+    residual = _residual(resident, tuple(coef.tolist()), problem)
+    return passes.normal_residual(resident.batch, problem.frame, row_weights, residual)
 
 
 def _digest(values: Vector) -> bytes:
     return hashlib.blake2b(values.tobytes(), digest_size=16).digest()
 
 
-def _importance(batch: Batch) -> Vector:
+def importance(batch: Batch) -> Vector:
+    """Return the sample weight of each row."""
     return np.ones(batch.n_samples) if batch.sample_weight is None else batch.sample_weight
 
 
@@ -339,17 +365,22 @@ def _judged_residual(resident: Resident, weighting: Weighting, problem: Problem)
 
 
 def _rule_weights(
-    resident: Resident, residual: Vector, weighting: Weighting, problem: Problem
+    resident: Resident,
+    residual: Vector,
+    weighting: Weighting,
+    problem: Problem,
+    rows: slice = slice(None),
 ) -> Vector:
+    """Return the weights of some rows for their residuals."""
     rule = problem.regularizer.with_width(weighting.width)
-    losses = _losses(resident.batch, residual, problem)
-    weights = rule.weights(losses, _thresholds(resident, residual, weighting, problem))
+    losses = _losses(resident.batch.y[rows], residual, problem)
+    weights = rule.weights(losses, _thresholds(resident, residual, weighting, problem, rows))
     weights[weights < NEGLIGIBLE] = 0.0
     return weights
 
 
-def _losses(batch: Batch, residual: Vector, problem: Problem) -> Vector:
-    return problem.loss.value(batch.y, batch.y - residual)
+def _losses(y: Vector, residual: Vector, problem: Problem) -> Vector:
+    return problem.loss.value(y, y - residual)
 
 
 def _residual(resident: Resident, coef: tuple[float, ...], problem: Problem) -> Vector:
@@ -369,15 +400,20 @@ def _strata(resident: Resident, rule: FarRule) -> NDArray[np.intp]:
 
 
 def _thresholds(
-    resident: Resident, residual: Vector, weighting: Weighting, problem: Problem
+    resident: Resident,
+    residual: Vector,
+    weighting: Weighting,
+    problem: Problem,
+    rows: slice = slice(None),
 ) -> float | Vector:
     if weighting.single is not None:
         return weighting.single
+    if problem.far_rule is None or len(weighting.thresholds) == 1:
+        below, above = weighting.thresholds[0]
+        return np.where(residual < 0, below, above)
     levels = np.array(weighting.thresholds)
     side = (residual >= 0).astype(np.intp)
-    if problem.far_rule is None or len(levels) == 1:
-        return np.asarray(levels[0][side])
-    return np.asarray(levels[_strata(resident, problem.far_rule), side])
+    return np.asarray(levels[_strata(resident, problem.far_rule)[rows], side])
 
 
 def _pacing(resident: Resident, weighting: Weighting, problem: Problem) -> float:
@@ -391,4 +427,4 @@ def _pacing(resident: Resident, weighting: Weighting, problem: Problem) -> float
     else:
         residual = _judged_residual(resident, weighting, problem)
         values = rule.value(v, _thresholds(resident, residual, weighting, problem))
-    return float(_importance(resident.batch) @ values)
+    return float(importance(resident.batch) @ values)

@@ -1,0 +1,105 @@
+"""The solution without any square matrix: conjugate gradients on products with the rows.
+
+For thousands of columns, where a Gram matrix would be larger than the data. Workers exchange one
+vector per iteration; the diagonal of the Gram matrix serves as the preconditioner.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from easyfirst.consensus.fleet import Fleet, Weightings
+from easyfirst.consensus.solution import Solution
+from easyfirst.consensus.statistics import Objective, StackedStatistics
+from easyfirst.contracts import Vector
+
+WITHIN_A_ROUND = 0.03  # of the gradient that may be left: the next round has other weights anyway
+AT_THE_END = 1e-8
+MOST_ITERATIONS = 500
+
+
+def solve(
+    fleet: Fleet,
+    weightings: Weightings,
+    stats: StackedStatistics,
+    objective: Objective,
+    z: Vector,
+    pull: Vector | float = 0.0,
+) -> tuple[Solution, StackedStatistics]:
+    """Step from `z`, around which the statistics were gathered, towards the best coefficients.
+
+    `pull` is the strength with which each coefficient is held at `z`. Returns the statistics
+    around the new point as well.
+    """
+    diagonal = _penalty(objective, z)
+    gradient = stats.pooled_rhs - stats.pooled_gram @ z
+    step, curved = _conjugate_gradients(
+        fleet, weightings, stats, diagonal + pull, gradient - diagonal * z, WITHIN_A_ROUND
+    )
+    stats = stats.moved(z, gradient, step, curved)
+    z = z + step
+    informative = stats.pooled_gram.diagonal() + diagonal > 0
+    solution = replace(
+        Solution.at(z, stats.n_batches),
+        rank=int(np.sum(informative)),
+        primal_residual=0.0,
+        dual_residual=0.0,
+        rho=0.0,
+        lagrangian=objective.value(stats, z),
+        agreed=True,
+    )
+    return solution, stats
+
+
+def refine(
+    fleet: Fleet, weightings: Weightings, stats: StackedStatistics, objective: Objective, z: Vector
+) -> Vector:
+    """Return the coefficients that are best for these weights, to many digits."""
+    diagonal = _penalty(objective, z)
+    gradient = fleet.normal_residual(weightings, z, extended=False) - diagonal * z
+    return z + _conjugate_gradients(fleet, weightings, stats, diagonal, gradient, AT_THE_END)[0]
+
+
+def _penalty(objective: Objective, z: Vector) -> Vector:
+    diagonal = objective.penalty_diagonal(z.size)
+    if diagonal is None:
+        raise ValueError(
+            f"solver='cg' needs a quadratic penalty, got {objective.penalty!r}; use solver='admm'"
+        )
+    return diagonal
+
+
+def _conjugate_gradients(
+    fleet: Fleet,
+    weightings: Weightings,
+    stats: StackedStatistics,
+    diagonal: Vector,
+    target: Vector,
+    tol: float,
+) -> tuple[Vector, Vector]:
+    """Return the step with (G + diagonal) step = target, and G step, up to `tol` of the target.
+
+    Sizes are measured in the preconditioner, so that nothing depends on the units of columns.
+    """
+    total = stats.pooled_gram.diagonal() + diagonal
+    inverse = np.divide(1.0, total, out=np.zeros_like(total), where=total > 0)
+    step, curved, rest = np.zeros_like(target), np.zeros_like(target), target
+    scaled = inverse * rest
+    size = first = float(rest @ scaled)
+    direction = scaled
+    for _ in range(MOST_ITERATIONS):
+        if size <= tol**2 * first:
+            break
+        image = fleet.curve(weightings, direction)
+        bend = float(direction @ image + direction @ (diagonal * direction))
+        if bend <= 0:  # the rows say nothing about what is left
+            break
+        length = size / bend
+        step, curved = step + length * direction, curved + length * image
+        rest = rest - length * (image + diagonal * direction)
+        scaled = inverse * rest
+        last, size = size, float(rest @ scaled)
+        direction = scaled + (size / last) * direction
+    return step, curved
