@@ -19,6 +19,7 @@ from easyfirst.consensus.model import Calibration, FittedModel, fit_model
 from easyfirst.consensus.rounds import RoundSettings
 from easyfirst.consensus.statistics import Objective, StackedStatistics
 from easyfirst.contracts import Matrix, Source, Vector
+from easyfirst.engines.blas import one_blas_thread
 from easyfirst.errors import NoSingleModelWarning, RankWarning
 from easyfirst.estimators import clusters, parameters, validation
 from easyfirst.estimators.clusters import SharedEngineMixin
@@ -263,7 +264,12 @@ class SelfPacedRegressor(
         )
         objective = Objective(penalty, bool(self.fit_intercept))
         seed = parameters.seed(self.random_state)
-        with watch.naming_the_round(), engine.open(source.partitions()) as workers:
+        # What is computed here, beside the workers, must not depend on the number of cores either.
+        with (
+            one_blas_thread(),
+            watch.naming_the_round(),
+            engine.open(source.partitions()) as workers,
+        ):
             fleet = Fleet.meet(workers, problem)
             validation.record_columns(self, source, fleet.n_features)
             settings = parameters.with_room_for(settings, self.solver, fleet.n_features)
