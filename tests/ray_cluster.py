@@ -5,7 +5,7 @@ import os
 import secrets
 import tempfile
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from clusters import require
@@ -73,18 +73,37 @@ def named(ending):
 
 
 def at_work(n_workers=2):
-    """The workers in the middle of a step, once all have started; waits a moment for that.
+    """The workers in the middle of a step, if all have started.
 
     On a busy machine a start can take longer than the time between two kills, and workers that
     are killed before they are up could do nothing but start.
     """
-    for _ in range(200):
-        crew = [title for title in descendants().values() if title.startswith("ray::_Worker")]
-        busy = named("_Worker.work") if len(crew) >= n_workers else []
-        if busy:
+    for _ in range(10):
+        crew = own_workers()
+        busy = [pid for pid, title in crew.items() if title.endswith(".work")]
+        starting = [title for title in crew.values() if title.endswith(("__init__", ".equip"))]
+        if busy and len(crew) >= n_workers and not starting:
             return busy
-        time.sleep(0.005)
+        time.sleep(0.05)  # a look takes milliseconds that the fit's process lacks
     return []
+
+
+def own_workers():
+    """The workers of this process's fit: number to name."""
+    found = {}
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):  # it has just ended
+            title = entry.read_text().partition("\0")[0]
+            if (
+                title.startswith("ray::_Worker")
+                and _parent(_parent(entry.parent.name)) == os.getpid()
+            ):
+                found[int(entry.parent.name)] = title
+    return found
+
+
+def _parent(pid):
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 def await_the_end_of(started, patience=20.0):

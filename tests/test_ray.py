@@ -141,7 +141,7 @@ def test_a_fit_survives_the_death_of_a_worker_every_few_seconds(two_cpus, seed):
     undisturbed, expected = reference_fit(rows, settings)
     with (
         at_most(5 * undisturbed + 10),  # a fast fit is over before Ray has started processes anew
-        kill_repeatedly(at_work, 2.0, np.random.default_rng(seed)) as killer,
+        kill_repeatedly(at_work, 3.0, np.random.default_rng(seed)) as killer,
     ):
         model = sixteen_batches(RayEngine(), rows, callbacks=[killer], **settings)
     assert digest(model) == expected
@@ -214,7 +214,8 @@ def test_a_lost_head_is_one_clear_error_and_the_process_lives_on():
         "from easyfirst.engines.ray import RayEngine\n"
         "from easyfirst.errors import EngineLostError\n"
         "def kill_the_head():\n"
-        "    assert at_work()\n"
+        "    while not at_work():\n"
+        "        pass\n"
         "    for pid in named('gcs_server') + named('raylet'):\n"
         "        os.kill(pid, signal.SIGKILL)\n"
         "    killed.append(time.monotonic())\n"

@@ -317,6 +317,8 @@ def run_script(text, *arguments):
 
 def test_spark_connect_gives_the_same_bits(spark):
     del spark  # it is the server
+    for module in ("grpc", "grpc_status", "google.rpc", "zstandard"):
+        require(module)
     lines = run_script(
         """
         import sys

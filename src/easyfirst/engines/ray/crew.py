@@ -10,6 +10,7 @@ import time
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
+from easyfirst.contracts import Step
 from easyfirst.errors import EngineLostError
 
 POLL = 1.0  # seconds between two looks at the head while the workers work
@@ -76,6 +77,7 @@ class Crew:
     def __init__(self, size: int, kind: type, equipment: Sequence[Any]) -> None:
         self._ray = load_ray()
         self._equipment = equipment
+        self.last_step: Step | None = None  # with which those that come back are made ready
         actor = self._ray.remote(num_cpus=1, max_restarts=-1)(kind)
         self.actors = [actor.remote() for _ in range(size)]
         self._nodes: dict[int, str] = {}  # of those that are present
@@ -93,7 +95,7 @@ class Crew:
         self._nodes.pop(worker, None)
         if worker not in self._returning.values():
             equip = self.actors[worker].equip.options(max_task_retries=-1)
-            sign = equip.remote(*self._equipment)
+            sign = equip.remote(self.last_step, *self._equipment)
             self._returning[sign] = worker
 
     def muster(self, patience: float, pulse: Pulse) -> None:

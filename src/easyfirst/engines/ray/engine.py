@@ -101,6 +101,7 @@ class RayWorkers:
         self._renewed: dict[int, Any] = {}  # batches that were lost and stored again
         self._crew = Crew(n_workers, _Worker, (uuid.uuid4().hex, self._stored))
         self._homes: list[int] = []
+        self._haste = math.inf  # seconds; until somebody has shown how long a call takes
 
     def begin(self) -> None:
         """Wait for the workers and share the batches out among them."""
@@ -111,17 +112,17 @@ class RayWorkers:
         """Run the step on every batch; replies come back in batch order."""
         messages = [None] * len(self._partitions) if per_batch is None else per_batch
         order = _Order(step, messages, broadcast)
+        self._crew.last_step = step
         calls = self._dispatch(range(len(messages)), order)
         answers: dict[int, Answer] = {}
         losses: Counter[int] = Counter()
-        haste = math.inf  # until somebody has shown how long it takes
         while len(answers) < len(messages):
-            ended = self._crew.ended(calls, self._pulse, haste)
+            ended = self._crew.ended(calls, self._pulse, self._haste)
             for reference in ended:
                 call = calls.pop(reference)
                 for answer in self._collect(reference, call):
                     answers.setdefault(answer.number, answer)
-                    haste = max(LEAST_HASTE, SLOW * (time.monotonic() - call.began))
+                    self._haste = max(LEAST_HASTE, SLOW * (time.monotonic() - call.began))
             if not ended:
                 self._doubt(calls)
             missing = _unattended(len(messages), answers, calls, self._crew.present)
@@ -273,8 +274,12 @@ class _Worker:
         self._fit = ""
         self._stored: Sequence[Any] = ()
 
-    def equip(self, fit: str, stored: Sequence[Any]) -> str:
-        """Learn where the batches are, once: sent with every step, references cost the most."""
+    def equip(self, last_step: Step | None, fit: str, stored: Sequence[Any]) -> str:
+        """Learn where the batches are, once: sent with every step, references cost the most.
+
+        A step brings its modules along, and importing them is what takes a new worker longest.
+        """
+        del last_step
         self._fit, self._stored = fit, stored
         return str(load_ray().get_runtime_context().get_node_id())
 

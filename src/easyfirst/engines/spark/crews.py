@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
-from operator import itemgetter
+from itertools import chain, pairwise
 from typing import Any, Protocol
 
 Run = Callable[[Iterable[int]], Iterator[bytes]]
@@ -21,12 +20,13 @@ REPLIES = "reply binary"
 class Crew(Protocol):
     """Tasks that can be sent on errands."""
 
-    def run(self, errand: Run, numbers: Collection[int] | None = None) -> list[bytes]:
-        """Send all tasks, or those that have these batches; return the replies."""
+    @property
+    def numbers(self) -> Any:
+        """The collection of batch numbers that the tasks share."""
         ...
 
-    def dismiss(self) -> None:
-        """Free what Spark remembers of the crew."""
+    def run(self, errand: Run, numbers: Collection[int] | None = None) -> list[bytes]:
+        """Send all tasks, or those that have these batches; return the replies."""
         ...
 
 
@@ -36,27 +36,25 @@ def gather(spark: Any, n_batches: int, n_tasks: int) -> Crew:
     context = context_of(spark)
     if context is None:
         frame = spark.range(0, n_batches, 1, n_tasks).toDF("number").persist()
-        return FrameCrew(frame, cached=frame)
+        return FrameCrew(frame)
     shares = [list(range(first, last)) for first, last in pairwise(bounds)]
     homes = {number: task for task, share in enumerate(shares) for number in share}
-    rdd = context.parallelize(shares, n_tasks).persist()
-    return RddCrew(rdd.flatMap(list), cached=rdd, homes=homes)
+    return RddCrew(context.parallelize(shares, n_tasks).persist(), homes)
 
 
 def follow(spark: Any, placed: Any, n_tasks: int) -> Crew:
     """Return a crew that works where the rows of a cached frame of (number, ...) were placed."""
     numbers = placed.select("number").coalesce(n_tasks)
     if context_of(spark) is None:
-        return FrameCrew(numbers, cached=placed)
-    return RddCrew(numbers.rdd.map(itemgetter(0)), cached=placed)
+        return FrameCrew(numbers)
+    return RddCrew(numbers.rdd)
 
 
 @dataclass(frozen=True, eq=False)
 class RddCrew:
-    """A crew on an RDD of batch numbers; `homes` has the partition of each number, if known."""
+    """A crew on an RDD of lists of numbers; `homes` has the partition of each, if known."""
 
     numbers: Any
-    cached: Any
     homes: dict[int, int] | None = None
 
     def run(self, errand: Run, numbers: Collection[int] | None = None) -> list[bytes]:
@@ -64,11 +62,11 @@ class RddCrew:
         chosen = None
         if numbers is not None and self.homes is not None:
             chosen = sorted({self.homes[number] for number in numbers})
-        return list(self.numbers.context.runJob(self.numbers, errand, chosen))
 
-    def dismiss(self) -> None:
-        """Free what Spark remembers of the crew."""
-        self.cached.unpersist()
+        def run(lists: Iterable[Iterable[int]]) -> Iterator[bytes]:
+            return errand(chain.from_iterable(lists))
+
+        return list(self.numbers.context.runJob(self.numbers, run, chosen))
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +74,6 @@ class FrameCrew:
     """A crew on a frame with a column of batch numbers, for sessions without RDDs."""
 
     numbers: Any
-    cached: Any
 
     def run(self, errand: Run, numbers: Collection[int] | None = None) -> list[bytes]:
         """Send all tasks, or those that have these batches; return the replies."""
@@ -84,10 +81,6 @@ class FrameCrew:
         if numbers is not None:
             frame = frame.where(frame["number"].isin(*map(int, numbers)))
         return [bytes(reply) for (reply,) in frame.mapInArrow(_in_arrow(errand), REPLIES).collect()]
-
-    def dismiss(self) -> None:
-        """Free what Spark remembers of the crew."""
-        self.cached.unpersist()
 
 
 def _in_arrow(errand: Run) -> Callable[[Iterator[Any]], Iterator[Any]]:

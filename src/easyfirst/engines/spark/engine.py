@@ -116,7 +116,7 @@ class SparkWorkers:
         with suppress(Exception):  # the fit is over; whoever is gone has forgotten already
             if self._spool is None:
                 self._supply.crew.run(Farewell(self._fit))
-            self._supply.crew.dismiss()
+            self._supply.release()
         if self._spool is not None:
             self._spool.remove()
 

@@ -38,6 +38,10 @@ class Supply(Protocol):
         """Bring these batches to where they are worked on, and run an errand on them."""
         ...
 
+    def release(self) -> None:
+        """Free what Spark remembers of the batches."""
+        ...
+
 
 def supply_of(
     spark: Any, partitions: Sequence[Partition], n_tasks: int, spool: Spool | None
@@ -60,7 +64,7 @@ class DriverSupply:
     def __init__(
         self, spark: Any, partitions: Sequence[Partition], n_tasks: int, spool: Spool | None
     ) -> None:
-        self.crew = crews.gather(spark, len(partitions), n_tasks)
+        self.crew: Crew = crews.gather(spark, len(partitions), n_tasks)
         self._partitions = partitions
         self._spool = spool
 
@@ -78,6 +82,10 @@ class DriverSupply:
         for group, size in self._groups(missing):
             loads = {number: self._partitions[number].load for number in group}
             yield Job(partial(self.crew.run, replace(errand, loads=loads), group), size)
+
+    def release(self) -> None:
+        """Free what Spark remembers of the batches."""
+        self.crew.numbers.unpersist()
 
     def _groups(self, numbers: Sequence[int]) -> Iterator[tuple[list[int], int]]:
         group: list[int] = []
@@ -102,19 +110,26 @@ class FrameSupply:
     def __init__(self, spark: Any, partitions: Sequence[HeldPartition], n_tasks: int) -> None:
         self._spark = spark
         self._n_tasks = n_tasks
+        self._placed: Any = None
         self._frame = partitions[0].block[0]
         self._places = [part.block[1] for part in partitions]
         self._reads = [part.read for part in partitions]
 
     def place(self, errand: Errand) -> Iterator[Job]:
         """Read the whole frame, and remember where each part of it was read."""
-        placed = self._placing(errand, range(len(self._places))).persist()
-        self.crew = crews.follow(self._spark, placed, self._n_tasks)
-        yield Job(partial(_replies, placed))
+        self._placed = self._placing(errand, range(len(self._places))).persist()
+        yield Job(partial(_replies, self._placed))
+        # Not before: tasks are grouped by where the rows are at this moment.
+        self.crew = crews.follow(self._spark, self._placed, self._n_tasks)
 
     def fetch(self, errand: Errand, missing: Sequence[int]) -> Iterator[Job]:
         """Read some partitions again, where Spark happens to read them."""
         yield Job(partial(_replies, self._placing(errand, missing)))
+
+    def release(self) -> None:
+        """Free what Spark remembers of the batches."""
+        if self._placed is not None:
+            self._placed.unpersist()
 
     def _placing(self, errand: Errand, numbers: Sequence[int]) -> Any:
         from pyspark.sql.functions import spark_partition_id

@@ -1,9 +1,4 @@
-"""Batches on a Dask cluster: loaded by tasks that Dask can run again, worked on where they are.
-
-Each batch is the result of a load task, never data pushed from the driver to a worker, so a dead
-worker costs a reload and nothing else. A step is one task and one reply per worker, whatever the
-number of its batches. Loaded only when asked for; needs the 'dask' extra.
-"""
+"""The driver's side: which worker has which batch, what is sent, what to do when workers die."""
 
 from __future__ import annotations
 
@@ -11,69 +6,24 @@ import logging
 import math
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, Self
+from typing import Any
 
-from easyfirst.contracts import Batch, HeldPartition, Ledger, Partition, Step
+from easyfirst.contracts import HeldPartition, Ledger, Partition, Step
 from easyfirst.engines import residency
-from easyfirst.engines.residency import Answer, Work
+from easyfirst.engines.dask.tasks import distributed, forget, from_bytes, load, read, run, to_bytes
+from easyfirst.engines.residency import Answer
 from easyfirst.errors import EngineLostError
 
 POLL = 1.0  # seconds between two looks at the cluster while it works
 RECENT = 1.0  # seconds for which the list of workers is believed
+GATHERINGS = 6  # times that replies are asked for, each time with more patience
 MOST_DEATHS = 40  # of workers over one step without a single reply: something kills them
 
 logger = logging.getLogger("easyfirst")
-
-
-@dataclass(frozen=True, eq=False)
-class DaskEngine:
-    """Run steps on the workers of a `dask.distributed` cluster.
-
-    Parameters
-    ----------
-    client
-        A connected client; None takes the current one of this process.
-    patience
-        Seconds to wait for a worker, or for an answer of the scheduler, before giving up.
-    """
-
-    client: Any = None
-    patience: float = 120.0
-
-    def __post_init__(self) -> None:
-        """Find the client, and refuse what is not one."""
-        distributed = _distributed()
-        client = self.client
-        if client is None:
-            try:
-                client = distributed.Client.current()
-            except ValueError:
-                raise ValueError(
-                    "DaskEngine() found no connected client: give one, as in "
-                    "DaskEngine(distributed.Client(address))"
-                ) from None
-        if not isinstance(client, distributed.Client) or client.asynchronous:
-            raise TypeError(f"client must be a synchronous distributed.Client, got {client!r}")
-        if not self.patience > 0:
-            raise ValueError(f"patience must be a number of seconds > 0, got {self.patience!r}")
-        object.__setattr__(self, "client", client)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """Stay the same when an estimator is cloned: a connection has no copies."""
-        return self
-
-    @contextmanager
-    def open(self, partitions: Sequence[Partition]) -> Iterator[DaskWorkers]:
-        """Load the batches on the workers for the duration of a fit."""
-        workers = DaskWorkers(self.client, partitions, self.patience)
-        try:
-            yield workers
-        finally:
-            workers.close()
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +63,7 @@ class DaskWorkers:
         self._batches.clear()
         if self._client.status == "running":
             with suppress(Exception):  # the fit is over; whoever is gone has forgotten already
-                self._client.run(_forget, self._fit, wait=False, on_error="ignore")
+                self._client.run(forget, self._fit, wait=False, on_error="ignore")
 
     def _load(self, partitions: Sequence[Partition]) -> list[Any]:
         """Ask for every batch; nothing is waited for."""
@@ -124,23 +74,23 @@ class DaskWorkers:
         with dask.config.set(quietly):
             if partitions and all(_is_delayed(part) for part in partitions):
                 loads = [
-                    dask.delayed(_read, pure=False)(part.read, part.block)  # type: ignore[attr-defined]
+                    dask.delayed(read, pure=False)(part.read, part.block)  # type: ignore[attr-defined]
                     for part in partitions
                 ]
                 return list(self._client.compute(loads))
             return [self._submit_load(number, part) for number, part in enumerate(partitions)]
 
     def _submit_load(self, number: int, partition: Partition) -> Any:
-        blob = _to_bytes(partition)
+        blob = to_bytes(partition)
         self._book(sent=blob)
         key = f"easyfirst-load-{self._fit}-{number}"
-        return self._client.submit(_load, blob, key=key, pure=False)
+        return self._client.submit(load, blob, key=key, pure=False)
 
     def _packed(self, step: Step, messages: Sequence[Any], broadcast: Any) -> list[_Pack]:
         """Give every batch to a worker, and pack what each worker needs into one message."""
-        shared = _to_bytes((step, broadcast))
+        shared = to_bytes((step, broadcast))
         return [
-            _Pack(worker, numbers, _to_bytes((shared, [messages[n] for n in numbers])))
+            _Pack(worker, numbers, to_bytes((shared, [messages[n] for n in numbers])))
             for worker, numbers in self._assigned().items()
         ]
 
@@ -203,26 +153,34 @@ class DaskWorkers:
         while waiting:
             self._wait([future for future, _ in waiting])
             done = [pair for pair in waiting if pair[0].status == "finished"]
-            for blob in self._collect([future for future, _ in done]):
+            replies = self._collect([future for future, _ in done])
+            for blob in replies or ():
                 answers += self._booked(blob)
-            lost = [pair for pair in waiting if pair[0].status != "finished"]
-            for future, pack in lost:
-                self._require_a_mishap(future)
-                logger.warning("a Dask task for batches %s lost its workers", pack.numbers)
-            deaths = 0 if done else deaths + 1
+            left = waiting if replies is None else [pair for pair in waiting if pair not in done]
+            deaths = 0 if replies else deaths + 1
             if deaths > MOST_DEATHS:
                 raise EngineLostError(
-                    f"Dask workers died {deaths} times in a row over batches {lost[0][1].numbers}; "
+                    f"Dask workers died {deaths} times in a row over batches {left[0][1].numbers}; "
                     f"if they run out of memory, use smaller batches or larger workers"
                 )
-            waiting = [(self._submit_again(pack), pack) for _, pack in lost]
+            waiting = [(self._still_wanted(*pair), pair[1]) for pair in left]
         return answers
+
+    def _still_wanted(self, future: Any, pack: _Pack) -> Any:
+        """Return a task for a pack without reply: the same, or a new one if its workers died."""
+        if future.status != "error":
+            return future
+        error = future.exception()
+        if not isinstance(error, distributed().scheduler.KilledWorker):
+            raise error.with_traceback(None) from None
+        logger.warning("a Dask task for batches %s lost its workers", pack.numbers)
+        return self._submit_again(pack)
 
     def _submit(self, pack: _Pack) -> Any:
         self._packs += 1
         self._book(sent=pack.blob)
         return self._client.submit(
-            _run,
+            run,
             self._fit,
             pack.blob,
             pack.numbers,
@@ -245,7 +203,7 @@ class DaskWorkers:
         lonely_since: float | None = None
         while True:
             try:
-                _distributed().wait(futures, timeout=POLL)
+                distributed().wait(futures, timeout=POLL)
                 return
             except TimeoutError:
                 now = time.monotonic()
@@ -259,17 +217,31 @@ class DaskWorkers:
                         f"and none has come back within {self._patience:g} seconds"
                     ) from None
 
-    def _collect(self, futures: Sequence[Any]) -> list[bytes]:
+    def _collect(self, futures: Sequence[Any]) -> list[bytes] | None:
+        """Fetch replies; None if one was lost and cannot be had again."""
+
         async def gather() -> list[bytes]:
             replies: list[bytes] = await self._client.gather(list(futures), asynchronous=True)
             return replies
 
-        replies: list[bytes] = self._client.sync(gather)
-        return replies
+        # Bounded, because a reply may have to be computed again, and workers be lacking; ever
+        # longer, because it may be large.
+        for attempt in range(GATHERINGS):
+            try:
+                limit = self._patience * 2**attempt
+                replies: list[bytes] = self._client.sync(gather, callback_timeout=limit)
+                return replies
+            except TimeoutError:
+                self._wait(futures)
+            except distributed().scheduler.KilledWorker:
+                return None
+        raise EngineLostError(
+            f"The Dask cluster at {_address(self._client)} has replies that it does not deliver"
+        )
 
     def _booked(self, blob: bytes) -> list[Answer]:
         self._book(received=blob)
-        worker, answers = _from_bytes(blob)
+        worker, answers = from_bytes(blob)
         for answer in answers:
             if self._homes[answer.number] != worker:
                 self._homes[answer.number] = worker
@@ -280,21 +252,10 @@ class DaskWorkers:
         self.ledger.bytes_sent += len(sent)
         self.ledger.bytes_received += len(received)
 
-    @staticmethod
-    def _require_a_mishap(future: Any) -> None:
-        """Raise what went wrong in a task, unless it was only the death of its workers."""
-        if future.status != "error":
-            return  # forgotten between two looks: asked for again
-        error = future.exception()
-        if not isinstance(error, _distributed().scheduler.KilledWorker):
-            raise error.with_traceback(None) from None
-
 
 @contextmanager
 def _translated(client: Any) -> Iterator[None]:
     """Turn every way in which a lost scheduler shows into one error."""
-    from concurrent.futures import CancelledError
-
     try:
         yield
     except (CancelledError, TimeoutError, OSError) as error:
@@ -318,67 +279,3 @@ def _holds_delayed(block: Any) -> bool:
     if isinstance(block, list | tuple):
         return any(_holds_delayed(part) for part in block)
     return bool(is_dask_collection(block))
-
-
-# What follows runs on the workers. Batches travel as tuples, whose sizes Dask can tell.
-
-
-# Rows that cannot be loaded become the error that says why: raised by the first step on them.
-
-
-def _load(blob: bytes) -> tuple[Any, ...] | Exception:
-    return _as_tuple(_from_bytes(blob).load)
-
-
-def _read(read: Any, block: Any) -> tuple[Any, ...] | Exception:
-    return _as_tuple(partial(read, block))
-
-
-def _as_tuple(load: Callable[[], Batch]) -> tuple[Any, ...] | Exception:
-    try:
-        batch = load()
-    except Exception as error:
-        return error
-    return (batch.X, batch.y, batch.sample_weight, batch.row_ids)
-
-
-def _as_batch(parts: tuple[Any, ...] | Exception) -> Batch:
-    if isinstance(parts, Exception):
-        raise parts
-    return Batch(*parts)
-
-
-def _run(fit: str, blob: bytes, numbers: Sequence[int], *batches: Any) -> bytes:
-    """Carry out a worker's part of a step and pack its answers into one reply."""
-    worker = _distributed().get_worker()
-    shared, messages = _from_bytes(blob)
-    step, broadcast = _from_bytes(shared)
-    works = [
-        Work(number, partial(_as_batch, batch), message, held=True)
-        for number, batch, message in zip(numbers, batches, messages, strict=True)
-    ]
-    answers = residency.carry_out(fit, works, step, broadcast, worker.state.nthreads)
-    return _to_bytes((worker.address, answers))
-
-
-async def _forget(fit: str) -> None:
-    """Forget a fit; a coroutine, because only those are not waited for."""
-    residency.forget(fit)
-
-
-def _to_bytes(value: Any) -> bytes:
-    return bytes(_distributed().protocol.serialize_bytes(value))
-
-
-def _from_bytes(blob: bytes) -> Any:
-    return _distributed().protocol.deserialize_bytes(blob)
-
-
-def _distributed() -> Any:
-    try:
-        import distributed
-    except ImportError:
-        raise ImportError(
-            "DaskEngine needs the 'dask' extra: pip install 'easyfirst[dask]'"
-        ) from None
-    return distributed
