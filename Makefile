@@ -11,11 +11,11 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check
 # What the tests run with: every engine is the real one.
 EXTRAS := dev,tool,plot,dask,ray,spark
-BENCHMARKS := $(filter-out benchmarks/_%,$(sort $(wildcard benchmarks/*.py)))
+BENCHMARKS := $(filter-out benchmarks/_% benchmarks/torture.py,$(sort $(wildcard benchmarks/*.py)))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint format docs fuzz bench wheel clean
+.PHONY: help demo test lint format docs fuzz torture bench wheel clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,6 +48,9 @@ docs: $(VENV)/.docs ## Build the documentation into docs/_build/html
 fuzz: $(VENV)/.fuzz ## Feed the loader of model files hostile files for FUZZ_SECONDS
 	$(BIN)/python fuzz/fuzz_model_files.py -max_total_time=$(FUZZ_SECONDS) -max_len=16384 \
 		-timeout=10 -rss_limit_mb=1024 -artifact_prefix=fuzz/ -print_final_stats=1
+
+torture: $(VENV)/.dev ## Kill workers during ten whole fits on every cluster engine
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/torture.py
 
 bench: $(VENV)/.dev ## Run every script in benchmarks/
 	@$(if $(BENCHMARKS),,echo "benchmarks/ holds no scripts yet")

@@ -182,6 +182,16 @@ def test_json_on_standard_output_is_the_summary_file(flats, tmp_path):
     assert not (tmp_path / "run" / "report.html").exists()
 
 
+def test_without_a_package_for_pictures_only_the_report_is_missing(flats, tmp_path, monkeypatch):
+    folder, _, _ = flats
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    done = run("fit", folder / "data.csv", "-t", "price", "-o", tmp_path / "run")
+    assert done.exit_code == 0, done.output
+    assert "pip install 'easyfirst[tool,plot]'" in done.stderr
+    written = {each.name for each in (tmp_path / "run").iterdir()}
+    assert written == set(RUN_FILES) - {"report.html"}
+
+
 def test_quiet_prints_nothing_when_all_is_well(flats, tmp_path):
     folder, _, _ = flats
     done = run(
@@ -389,6 +399,13 @@ def test_a_clean_table_has_no_suspects(flats, tmp_path):
     (tmp_path / "clean.csv").write_text("\n".join([heading, *clean]))
     done = run("suspects", folder / "run", tmp_path / "clean.csv")
     assert done.stdout == f"None of the {len(clean)} rows looks wrong.\n"
+    for ending in ("csv", "json", "parquet"):
+        path = tmp_path / f"none.{ending}"
+        done = run("suspects", folder / "run", tmp_path / "clean.csv", "--values", "-o", path)
+        assert done.exit_code == 0, done.output
+    assert (tmp_path / "none.csv").read_text().startswith('"row_id","is_label_issue"')
+    assert json.loads((tmp_path / "none.json").read_text()) == []
+    assert pq.read_schema(tmp_path / "none.parquet").field("weight").type == "double"
 
 
 # Inspect

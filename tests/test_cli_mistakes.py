@@ -177,6 +177,18 @@ COLUMNS = {
         "1 of 60 values are not numbers, the first 'cheap' in row 3",
         {"data.csv": column("price", [1, 2, 3, "cheap"])},
     ),
+    "decimal commas in the target": Mistake(
+        f"{FIT} --delimiter ;", DATA, "--decimal , for a comma", {"data.csv": "a;price\n1;2,5\n"}
+    ),
+    "marks between thousands": Mistake(
+        f"{FIT} --decimal ,",
+        DATA,
+        "none between thousands",
+        {"data.csv": "a;price\n1;2.500,00\n2;3,5\n"},
+    ),
+    "row numbers only": Mistake(
+        FIT, DATA, "with --features", {"data.csv": "x,price\n1,2\n2,4\n3,6\n4,9\n"}
+    ),
     "a target of truth values": Mistake(
         FIT, DATA, "its type is bool", {"data.csv": column("price", ["true", "false"] * 30)}
     ),
@@ -382,6 +394,45 @@ def test_a_mistake_is_explained_in_a_message_and_ends_with_its_code(name, place,
 def snapshot(folder):
     """Every file below a folder and what is in it."""
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def strange_column(rng, n):
+    """A column of some kind that tables have in the wild."""
+    kinds = (
+        lambda: rng.normal(size=n),
+        lambda: rng.normal(size=n) * 1e100,
+        lambda: rng.integers(0, 3, n),
+        lambda: np.where(rng.random(n) < 0.3, np.nan, rng.normal(size=n)),
+        lambda: rng.choice([np.inf, -np.inf, 1.0, 2.0], n),
+        lambda: np.full(n, 3.5),
+        lambda: 10**15 + rng.integers(0, 10, n),
+        lambda: rng.random(n) < 0.5,
+        lambda: [f"k{i}" for i in range(n)],
+        lambda: rng.choice(["1", "2", "x"], n),
+        lambda: [None] * n,
+        lambda: np.datetime64("2020-01-01", "D") + rng.integers(0, 9, n),
+        lambda: rng.choice(["=1+1", "<b>", "\u202e", "a\x1b[31m", "[red]x[/]"], n),
+        lambda: rng.choice(['a"b', "a,b", "a\nb"], n),
+    )
+    return pa.array(kinds[rng.integers(len(kinds))]())
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_strange_tables_are_fitted_or_refused_and_never_show_a_defect(seed, place):
+    rng = np.random.default_rng(seed)
+    n = int(rng.choice([1, 2, 3, 4, 8, 20, 60, 200]))
+    names = [f"{prefix}{j}" for j, prefix in enumerate(["", "[bold]", "x y", "é", "a\x07"])]
+    table = pa.table({name: strange_column(rng, n) for name in names[: rng.integers(1, 6)]})
+    target = rng.normal(size=n) + np.arange(n) if seed % 4 else strange_column(rng, n)
+    pq.write_table(table.append_column("y", pa.array(target)), "a.parquet")
+    done = CliRunner().invoke(command, ["fit", "a.parquet", "-t", "y", "--no-report"])
+    assert done.exit_code in (0, DATA), done.stderr
+    if done.exit_code == 0:
+        for name in ("predict", "suspects"):
+            done = CliRunner().invoke(command, [name, "run", "a.parquet"])
+            assert done.exit_code == 0, done.stderr
+            assert "\x1b[31m" not in done.stdout
+        assert "\x07" not in CliRunner().invoke(command, ["inspect", "run"]).stdout
 
 
 def test_a_model_is_never_unpickled(place):

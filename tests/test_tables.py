@@ -3,6 +3,8 @@
 import datetime
 import gzip
 import json
+import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -64,6 +66,18 @@ def feature_of(values_, n=None):
     found = [each for each in recipe.features if each.name == "x"]
     left = [each.reason for each in recipe.left_out if each.name == "x"]
     return (found or left)[0], notes
+
+
+def test_without_its_packages_the_line_that_installs_them_is_given():
+    program = (
+        "import sys; sys.modules['pyarrow'] = None\n"
+        "try:\n    import easyfirst.tables\n"
+        "except ModuleNotFoundError as error:\n    print(error)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert "pip install 'easyfirst[tool]'" in done.stdout
 
 
 # Reading
@@ -577,6 +591,13 @@ def test_an_interrupted_run_leaves_nothing(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         interrupted()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_makes_the_folders_on_the_way_to_it(tmp_path):
+    with new_directory(tmp_path / "a" / "b" / "run", ["x"], False) as folder:
+        (folder / "x").write_text("done")
+        assert not (tmp_path / "a").exists()
+    assert (tmp_path / "a" / "b" / "run" / "x").read_text() == "done"
 
 
 def test_a_forced_run_replaces_its_own_files_and_no_others(tmp_path):

@@ -62,7 +62,8 @@ def _ray(address: str) -> Any:
 def _spark(address: str) -> Any:
     from pyspark.sql import SparkSession
 
-    return SparkSession.builder.master(address).getOrCreate()
+    quiet: dict[str, Any] = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+    return SparkSession.builder.master(address).config(map=quiet).getOrCreate()
 
 
 def _leave(engine: str, connection: Any) -> None:

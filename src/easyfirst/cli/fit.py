@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -87,7 +88,8 @@ def fit(
 
     form = table_format(delimiter, decimal, encoding, na)
     progress = LiveProgress(quiet)
-    request = FitRequest(data, _model(choices, progress), form, not no_report, show_rows)
+    report = not no_report and _can_draw(progress)
+    request = FitRequest(data, _model(choices, progress), form, report, show_rows)
     with (
         new_directory(output, RUN_FILES, force) as folder,
         connected(choices["engine"], choices["address"]),
@@ -96,6 +98,14 @@ def fit(
         run = fit_run(request, folder, progress.stage)
     _explain(run, progress)
     _print(run, output, as_json, quiet)
+
+
+def _can_draw(progress: LiveProgress) -> bool:
+    """Whether a report can be written; its pictures need a package that fits do not."""
+    found = importlib.util.find_spec("matplotlib") is not None
+    if not found:
+        progress.say("Note: no report.html; it needs: pip install 'easyfirst[tool,plot]'")
+    return found
 
 
 def _model(choices: dict[str, Any], progress: LiveProgress) -> TableModel:

@@ -60,7 +60,10 @@ def feature_options(command: Decorated) -> Decorated:
             help="Columns to predict from, separated by commas [default: all that can be used].",
         ),
         click.option(
-            "--exclude", multiple=True, metavar="NAMES", help="Columns to leave out, likewise."
+            "--exclude",
+            multiple=True,
+            metavar="NAMES",
+            help="Columns to leave out, separated by commas.",
         ),
         click.option("-t", "--target", required=True, help="The column to predict."),
     ):

@@ -1,7 +1,14 @@
 """Raw tables: read them, turn their columns into numbers, fit, and keep all that in one file."""
 
-from easyfirst.tables.errors import OutputError, TableError
-from easyfirst.tables.model import TableModel
-from easyfirst.tables.reading import TableFormat, read_table
+try:
+    from easyfirst.tables.errors import OutputError, TableError
+    from easyfirst.tables.model import TableModel
+    from easyfirst.tables.reading import TableFormat, read_table
+except ModuleNotFoundError as error:
+    if error.name not in ("pandas", "pyarrow"):
+        raise
+    raise ModuleNotFoundError(
+        f"easyfirst.tables needs {error.name}: pip install 'easyfirst[tool]'", name=error.name
+    ) from None
 
 __all__ = ["OutputError", "TableError", "TableFormat", "TableModel", "read_table"]

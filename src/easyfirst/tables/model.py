@@ -23,6 +23,13 @@ from easyfirst.tables.preprocessing import Preprocessor
 from easyfirst.tables.references import better_references, recoded, with_references
 from easyfirst.tables.saving import KIND, table_model_to_contents
 
+# The types of what is known about suspicious rows, also where there are none.
+SUSPECTS = pa.schema(
+    [("is_label_issue", pa.bool_())]
+    + [(name, pa.float64()) for name in ("label_quality", "given_label", "predicted_label")]
+    + [(name, pa.float64()) for name in ("residual", "weight", "entry_pace")]
+    + [("reason", pa.string())]
+)
 LEAST_ROWS = 3  # two make a line that fits exactly, whatever they hold
 
 
@@ -178,10 +185,10 @@ class TableModel:
         X = self._named(self._preprocessor().matrix(table.filter(pa.array(used))))
         places = np.flatnonzero(used)
         found = self.regressor_.suspects(X, y[used], top=top, row_ids=places)
-        chosen = found["row_id"].to_numpy()
-        judged = pa.Table.from_pandas(found, preserve_index=False)
+        chosen = found["row_id"].to_numpy(dtype=np.intp)
+        judged = pa.Table.from_pandas(found, SUSPECTS, preserve_index=False)
         names = row_names(table, self.row_id).take(pa.array(chosen))
-        return chosen, judged.set_column(0, "row_id", names)
+        return chosen, judged.add_column(0, "row_id", names)
 
     def save(self, path: Any, *, overwrite: bool = False, weights: bool = True) -> None:
         """Write the model with its preprocessing to a file that `easyfirst.load` reads."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
@@ -21,6 +23,9 @@ MAX_CATEGORIES = 100  # with a column of their own
 LEAST_ROWS = 10  # of a category with a column of its own, in tables of a hundred rows or more
 LEAST_SHARE = 1e-3  # of all rows, the same for long tables
 CONCENTRATED = 0.5  # share of rows that the kept categories must cover
+MARKED_NUMBER = re.compile(r"[-+]?\d+([.,' \u00a0\u202f]\d+)+")
+ROW_NUMBER = "numbers the rows"
+NAME_IT = "; name such a column with --features if it is more than a number"
 PANDAS_INDEX = "__index_level_"  # how pandas names its index in Parquet files
 
 
@@ -100,7 +105,7 @@ def make_recipe(
     for name in names:
         column = values.plain(whole[name])
         if choice.features is None and _is_row_number(name, column):
-            plan.leave_out(name, "numbers the rows")
+            plan.leave_out(name, ROW_NUMBER)
         else:
             _decide(plan, name, column if every else column.filter(pa.array(used)))
     if not plan.features:
@@ -108,6 +113,7 @@ def make_recipe(
         raise TableError(
             f"no column is left to predict {choice.target!r} from"
             + (f": {reasons}" * bool(reasons))
+            + (NAME_IT * any(each.reason == ROW_NUMBER for each in plan.left_out))
         )
     recipe = Recipe(choice.target, plan.with_indicators(), tuple(plan.left_out))
     return recipe, plan.notes
@@ -128,16 +134,21 @@ def response(table: pa.Table, target: str) -> Vector:
         return np.full(table.num_rows, np.nan)
     odd = values.odd_values(column)
     if odd is not None:
-        raise TableError(
-            f"the target {target!r} must hold numbers, but {odd}; mend the column, or say that "
-            f"such texts mean a missing value (--na {odd.first!r})"
-        )
+        raise TableError(f"the target {target!r} must hold numbers, but {odd}; {_remedy(odd)}")
     if not values.is_text(column.type) and values.kind_of(column.type) != "number":
         raise TableError(
             f"the target {target!r} must hold numbers, but its type is {column.type}; "
             f"choose another column with --target"
         )
     return values.numbers(column)
+
+
+def _remedy(odd: values.Odd) -> str:
+    """Return what to do about texts in the target, judging by how the first one looks."""
+    if MARKED_NUMBER.fullmatch(odd.first):
+        return "numbers need one decimal mark (--decimal , for a comma) and none between thousands"
+    meant = shlex.quote(odd.first)
+    return f"mend the column, or say that such texts mean a missing value (--na {meant})"
 
 
 def _candidates(table: pa.Table, choice: Choice) -> Sequence[str]:
@@ -251,6 +262,6 @@ def _pattern(missing: NDArray[np.bool_]) -> bytes:
 
 def _level_counts(column: pa.ChunkedArray) -> list[tuple[str, int]]:
     """Return every category with its number of rows, the most frequent first."""
-    counts: Any = pc.value_counts(column.cast(pa.string()).fill_null(MISSING).combine_chunks())
+    counts: Any = pc.value_counts(column.cast(pa.large_string()).fill_null(MISSING))
     pairs = zip(counts.field("values").to_pylist(), counts.field("counts").to_pylist(), strict=True)
     return sorted(pairs, key=lambda pair: (-pair[1], pair[0]))

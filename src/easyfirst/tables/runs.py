@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 import easyfirst
+from easyfirst.engines.blas import one_blas_thread
 from easyfirst.estimators import SelfPacedRegressor
 from easyfirst.tables.errors import TableError
 from easyfirst.tables.model import TableModel, TrainingRows, ids_array, row_names
@@ -116,7 +117,8 @@ class Run:
 def fit_run(request: FitRequest, folder: Path, on_stage: Callable[[str], None]) -> Run:
     """Fit the table and write the run's files into a folder."""
     run = Run(request)
-    with run.timed("total"):
+    # Beside other threads, those of BLAS wait for each other longer than they work.
+    with run.timed("total"), one_blas_thread():
         on_stage(f"Reading {request.data}")
         with run.timed("read"):
             table = read_table(request.data, request.form)

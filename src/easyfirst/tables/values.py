@@ -37,17 +37,15 @@ class Odd:
 
 
 def plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return a column without dictionary encoding."""
+    """Return a column without dictionary encoding, and text in the type that all functions take."""
     if pa.types.is_dictionary(column.type):
-        return column.cast(column.type.value_type)
-    return column
+        column = column.cast(column.type.value_type)
+    return column.cast(pa.string()) if str(column.type) == "string_view" else column
 
 
 def is_text(kind: pa.DataType) -> bool:
     """Whether a column holds text."""
-    return bool(
-        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
-    )
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def kind_of(kind: pa.DataType) -> Kind | None:
