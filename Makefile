@@ -13,6 +13,8 @@ PIP := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check
 EXTRAS := dev,tool,plot,dask,ray,spark
 BENCHMARKS := $(filter-out benchmarks/_% benchmarks/torture.py,$(sort $(wildcard benchmarks/*.py)))
 
+CLUSTERS := tests/test_clusters.py tests/test_ray.py tests/test_spark.py
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help demo test lint format docs fuzz torture bench wheel clean
@@ -25,8 +27,11 @@ demo: $(VENV)/.tool ## Run the demonstration
 
 # One BLAS thread per worker: the workers already fill the cores. Worksteal, because the estimator
 # checks are one long module that a split by module would leave to a single worker.
+# The clusters come last and alone: their tests bring their own processes, and kill them.
 test: lint ## Run every check: lint, then the tests and the examples in the docstrings
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal \
+		$(addprefix --ignore=,$(CLUSTERS))
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest $(CLUSTERS)
 
 lint: $(VENV)/.dev ## Check style, types, import layers and spelling
 	$(BIN)/ruff check .
