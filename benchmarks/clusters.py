@@ -170,7 +170,7 @@ def _on_dask(source: MadeSource) -> Iterator[tuple[str, Found]]:
             print(f"dask-ml is left out: {error}", file=sys.stderr)
             return
         X, y = _dask_arrays(source)
-        plain = LinearRegression(solver="admm", regularizer="l2", C=1e6, fit_intercept=False)
+        plain = LinearRegression(solver="admm", penalty="l2", C=1e6, fit_intercept=False)
         yield "dask-ml LinearRegression (admm)", _timed(lambda: plain.fit(X, y).coef_)
 
 

@@ -151,7 +151,7 @@ def test_batches_of_a_dead_worker_are_shared_out_and_come_back(client):
 
 
 def test_a_batch_that_kills_every_worker_ends_in_an_error_that_says_so(client, monkeypatch):
-    monkeypatch.setattr("easyfirst.engines.dask.MOST_DEATHS", 0)
+    monkeypatch.setattr("easyfirst.engines.dask.workers.MOST_DEATHS", 0)
     partitions = ArraySource(np.ones((2, 1)), np.ones(2), n_batches=2).partitions()
 
     def die(resident, message, broadcast):
