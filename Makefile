@@ -10,7 +10,6 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check
 # What the tests run with: every engine is the real one.
 EXTRAS := dev,tool,plot,dask,ray,spark
-BENCHMARKS := $(filter-out benchmarks/_%,$(sort $(wildcard benchmarks/*.py)))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -38,12 +37,9 @@ format: $(VENV)/.dev ## Fix what can be fixed, and format
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 
-bench: $(VENV)/.dev ## Run every script in benchmarks/
-	@$(if $(BENCHMARKS),,echo "benchmarks/ holds no scripts yet")
-	@set -e; for script in $(BENCHMARKS); do \
-		echo "== $$script"; \
-		$(BIN)/python "$$script"; \
-	done
+# Twenty minutes on two quiet cores; `make bench BENCH=--quick` takes a look.
+bench: $(VENV)/.bench ## Measure time and memory beside other methods, and write docs/benchmarks.md
+	$(BIN)/python benchmarks/speed.py --out docs/benchmarks.md $(BENCH)
 
 wheel: $(VENV)/.dev ## Build the wheel and the source archive into dist/
 	@rm -rf dist
@@ -77,3 +73,8 @@ $(VENV)/.dev: $(VENV)/.base
 	@echo "Installing easyfirst[$(EXTRAS)] (Spark alone is 450 MB)"
 	@$(PIP) install --no-build-isolation --constraint constraints.txt --editable '.[$(EXTRAS)]'
 	@touch $@ $(VENV)/.tool
+
+$(VENV)/.bench: $(VENV)/.base
+	@echo "Installing easyfirst[bench]"
+	@$(PIP) install --no-build-isolation --constraint constraints.txt --editable '.[bench]'
+	@touch $@
