@@ -4,6 +4,7 @@
 PYTHON ?= python3
 # Test workers.
 JOBS ?= 2
+FUZZ_SECONDS ?= 1200
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -13,7 +14,7 @@ EXTRAS := dev,tool,plot,dask,ray,spark
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint format bench wheel clean
+.PHONY: help demo test lint format docs fuzz bench wheel clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,6 +38,16 @@ format: $(VENV)/.dev ## Fix what can be fixed, and format
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 
+# From nothing, because a build on top of an older one overlooks warnings; -W makes them errors.
+docs: $(VENV)/.docs ## Build the documentation into docs/_build/html
+	@rm -rf docs/_build docs/gallery
+	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html
+	$(BIN)/python docs/check_links.py docs/_build/html
+
+fuzz: $(VENV)/.fuzz ## Feed the loader of model files hostile files for FUZZ_SECONDS
+	$(BIN)/python fuzz/fuzz_model_files.py -max_total_time=$(FUZZ_SECONDS) -max_len=16384 \
+		-timeout=10 -rss_limit_mb=1024 -artifact_prefix=fuzz/ -print_final_stats=1
+
 # Twenty minutes on two quiet cores; `make bench BENCH=--quick` takes a look.
 bench: $(VENV)/.bench ## Measure time and memory beside other methods, and write docs/benchmarks.md
 	$(BIN)/python benchmarks/speed.py --out docs/benchmarks.md $(BENCH)
@@ -46,7 +57,7 @@ wheel: $(VENV)/.dev ## Build the wheel and the source archive into dist/
 	$(BIN)/python -m build --no-isolation --outdir dist
 
 clean: ## Remove the environment and everything built or cached
-	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) dist build docs/_build docs/gallery .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find src tests benchmarks -type d -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 
 # The build backend goes into the environment, and builds run without isolation, because an
@@ -73,6 +84,16 @@ $(VENV)/.dev: $(VENV)/.base
 	@echo "Installing easyfirst[$(EXTRAS)] (Spark alone is 450 MB)"
 	@$(PIP) install --no-build-isolation --constraint constraints.txt --editable '.[$(EXTRAS)]'
 	@touch $@ $(VENV)/.tool
+
+$(VENV)/.docs: $(VENV)/.base
+	@echo "Installing easyfirst[docs]"
+	@$(PIP) install --no-build-isolation --constraint constraints.txt --editable '.[docs]'
+	@touch $@
+
+$(VENV)/.fuzz: $(VENV)/.base
+	@echo "Installing easyfirst[fuzz]"
+	@$(PIP) install --no-build-isolation --constraint constraints.txt --editable '.[fuzz]'
+	@touch $@
 
 $(VENV)/.bench: $(VENV)/.base
 	@echo "Installing easyfirst[bench]"

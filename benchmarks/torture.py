@@ -10,25 +10,19 @@ undisturbed time. Kills hit processes that are at work. The exit code is 1 if on
 from __future__ import annotations
 
 import argparse
-import contextlib
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+from _arenas import ARENAS
 
 from clusters import (
     N_BATCHES,
-    dask_worker_pids,
     digest,
     kill_repeatedly,
-    local_dask,
     long_problem,
     long_settings,
     sixteen_batches,
@@ -36,26 +30,6 @@ from clusters import (
 
 LIMIT = 5.0  # times the undisturbed seconds
 LEAST_KILLS = 5  # per fit
-
-
-@dataclass(frozen=True)
-class Arena:
-    """A running cluster: its engine, and the worker processes that may be killed now."""
-
-    engine: Any
-    pids: Callable[[], list[int]]
-
-
-@contextlib.contextmanager
-def dask_arena() -> Iterator[Arena]:
-    """Two Dask workers of one thread."""
-    from easyfirst.engines.dask import DaskEngine
-
-    with local_dask(2) as client:
-        yield Arena(DaskEngine(client), lambda: dask_worker_pids(client))
-
-
-ARENAS: dict[str, Callable[[], contextlib.AbstractContextManager[Arena]]] = {"dask": dask_arena}
 
 
 @dataclass

@@ -57,10 +57,14 @@ def chromium_or_skip():
 
 @dataclass
 class Visit:
-    """What happened while a page was open."""
+    """What happened while a page was open.
+
+    `requests` are what the page asked the browser for, `sent` what came out of the browser.
+    """
 
     console: list[str] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
+    sent: list[str] = field(default_factory=list)
     dialogs: list[str] = field(default_factory=list)
 
 
@@ -162,7 +166,7 @@ class Browser:
         deadline = time.monotonic() + seconds
         while self._next(deadline) is not None:
             pass
-        self.visit.requests += [line for line in self.proxy.asked if _is_ours(line)]
+        self.visit.sent += [line for line in self.proxy.asked if _is_ours(line)]
         self.proxy.asked.clear()
         return self.visit
 

@@ -95,8 +95,9 @@ class Killer:
             if self._due.wait(self.interval * self.rng.uniform(0.6, 1.4)):
                 self._due.clear()
                 self._done.wait(self.rng.uniform(0.0, 0.1))
-            candidates = [] if self._done.is_set() else sorted(self.pids())
-            if candidates:
+            while not (candidates := sorted(self.pids())) and not self._done.wait(0.05):
+                pass
+            if candidates and not self._done.is_set():
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(int(self.rng.choice(candidates)), signal.SIGKILL)
                     self.kills += 1
@@ -113,11 +114,17 @@ def local_dask(n_workers, threads_per_worker=1):
     import dask
     import distributed
 
-    # Forked from a process that has everything loaded, a killed worker is back in a moment.
-    method = {"distributed.worker.multiprocessing-method": "forkserver"}
+    # Forked from a process that has everything loaded, a killed worker is back in a moment; on a
+    # busy machine it may take longer, and a local cluster gives it up after 15 seconds.
+    settings = {
+        "distributed.worker.multiprocessing-method": "forkserver",
+        "distributed.deploy.lost-worker-timeout": "1 hour",
+    }
+    with dask.config.set(settings):
+        distributed.utils.get_mp_context()  # which would replace the list that follows
     multiprocessing.set_forkserver_preload(["distributed.nanny", "easyfirst.estimators"])
     with (
-        dask.config.set(method),
+        dask.config.set(settings),
         distributed.LocalCluster(
             n_workers=n_workers,
             threads_per_worker=threads_per_worker,
@@ -133,9 +140,22 @@ def local_dask(n_workers, threads_per_worker=1):
 
 
 def dask_worker_pids(client):
-    """The worker processes that the scheduler knows: those that do the work."""
+    """The worker processes, as soon as all of them are up and known to the scheduler.
+
+    Dask gives a worker up that dies while it starts. And on a busy machine, where a start takes
+    longer than the time between two kills, a cluster that never gets whole again could only wait.
+    """
     known = client.cluster.scheduler.workers
-    return [nanny.pid for nanny in client.cluster.workers.values() if nanny.worker_address in known]
+    nannies = client.cluster.workers.values()
+    up = [
+        nanny.pid
+        for nanny in nannies
+        if nanny.worker_address in known
+        and nanny.status.name == "running"
+        and nanny.process is not None
+        and nanny.process.status.name == "running"
+    ]
+    return up if len(up) == len(nannies) else []
 
 
 @contextlib.contextmanager

@@ -72,10 +72,15 @@ def named(ending):
     return [pid for pid, title in descendants().items() if title.endswith(ending)]
 
 
-def at_work():
-    """The workers that are in the middle of a step; waits a moment for one."""
+def at_work(n_workers=2):
+    """The workers in the middle of a step, once all have started; waits a moment for that.
+
+    On a busy machine a start can take longer than the time between two kills, and workers that
+    are killed before they are up could do nothing but start.
+    """
     for _ in range(200):
-        busy = named("_Worker.work")
+        crew = [title for title in descendants().values() if title.startswith("ray::_Worker")]
+        busy = named("_Worker.work") if len(crew) >= n_workers else []
         if busy:
             return busy
         time.sleep(0.005)

@@ -1,4 +1,4 @@
-"""A real Spark for tests: where its Java comes from, how it starts quietly, which workers it has."""
+"""A real Spark for tests: where its Java comes from, how it starts, which workers it has."""
 
 import contextlib
 import os

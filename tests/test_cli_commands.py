@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 import easyfirst
+from clusters import local_dask
 from easyfirst.cli.clusters import ENGINES
 from easyfirst.cli.group import COMMANDS
 from easyfirst.cli.group import easyfirst as command
@@ -197,6 +199,34 @@ def test_warnings_of_the_fit_are_shown_even_when_quiet(tmp_path):
     assert "Warning: The kept rows determine only" in done.stderr
 
 
+def test_a_terminal_shows_round_pace_rows_and_time_left_and_is_tidied_up(tmp_path):
+    pty = pytest.importorskip("pty", reason="this system has no pseudo-terminals")
+    write_flats(tmp_path / "data.csv", 1000)
+    ours, theirs = pty.openpty()
+    arguments = [sys.executable, "-m", "easyfirst.cli.main", "fit", "data.csv", "-t", "price"]
+    with subprocess.Popen(
+        [*arguments, "--no-report"],
+        cwd=tmp_path,
+        env=environment() | {"TERM": "xterm", "COLUMNS": "120"},
+        stdout=subprocess.DEVNULL,
+        stderr=theirs,
+    ) as process:
+        os.close(theirs)
+        shown = b"".join(iter(lambda: read_terminal(ours), b"")).decode()
+    os.close(ours)
+    assert process.returncode == 0
+    assert re.search(r"Fitting.*round \d+.*pace .*rows selected.*left", shown)
+    assert "\x1b[2K" in shown  # lines are erased again
+
+
+def read_terminal(descriptor):
+    """What is written to a terminal next; nothing when its other end is closed."""
+    try:
+        return os.read(descriptor, 4096)
+    except OSError:
+        return b""
+
+
 def test_force_replaces_a_run_and_leaves_other_files(flats, tmp_path):
     folder, _, _ = flats
     arguments = ["fit", folder / "data.csv", "-t", "price", "-o", tmp_path, "-q", "--no-report"]
@@ -254,18 +284,21 @@ def test_engines_give_the_same_bits(flats, tmp_path):
 
 
 def test_a_fit_runs_on_a_dask_cluster_that_the_user_started(flats, tmp_path):
-    distributed = pytest.importorskip("distributed", reason="the extra 'dask' is not installed")
+    pytest.importorskip("distributed", reason="the extra 'dask' is not installed")
     folder, _, _ = flats
-    with distributed.LocalCluster(
-        n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None, host="127.0.0.1"
-    ) as cluster:
+    arguments = ["fit", folder / "data.csv", "-t", "price", "--row-id", "flat", "--no-report"]
+    with local_dask(1) as client:
+        address = client.scheduler.address
         done = run(
-            "fit", folder / "data.csv", "-t", "price", "--row-id", "flat", "-o", tmp_path / "run",
-            "--engine", "dask", "--address", cluster.scheduler_address, "--json", "--no-report",
-        )  # fmt: skip
+            *arguments, "--engine", "dask", "--address", address, "-o", tmp_path / "run", "--json"
+        )
     assert done.exit_code == 0, done.output
-    here = json.loads((folder / "run" / "summary.json").read_text())
-    assert json.loads(done.stdout)["coefficients"] == here["coefficients"]
+    here = json.loads((folder / "run" / "summary.json").read_text())["coefficients"]
+    there = json.loads(done.stdout)["coefficients"]
+    assert [each["name"] for each in there] == [each["name"] for each in here]
+    np.testing.assert_allclose(
+        [each["coef"] for each in there], [each["coef"] for each in here], rtol=1e-9
+    )
 
 
 def test_values_of_rows_are_in_the_report_only_on_request(tmp_path):

@@ -24,10 +24,12 @@ from clusters import (
     sixteen_batches,
 )
 from easyfirst import SelfPacedRegressor
+from easyfirst.baselines import DRLR, SPL
 from easyfirst.contracts import HeldPartition
 from easyfirst.engines import Inline, Threads
 from easyfirst.engines.dask import DaskEngine
 from easyfirst.errors import EngineLostError
+from easyfirst.schedules import Geometric
 from easyfirst.sources import ArraySource
 from problems import corrupted_rows
 
@@ -91,6 +93,17 @@ def test_two_dask_workers_give_the_digest_of_one_process(client, settings):
     assert digest(there) == digest(here)
     assert isinstance(there.coef_, np.ndarray)
     assert there.predict(np.zeros((3, 20))).shape == (3,)
+
+
+def test_a_thousand_batches_give_the_same_bits_with_as_few_messages(client):
+    rows, pace = corrupted_rows(n=20_000, p=5), Geometric(start=0.5, factor=3.0, ceiling=4.0)
+    here, there = (
+        SelfPacedRegressor(n_batches=1000, pace=pace, engine=engine).fit(rows.X, rows.y)
+        for engine in ("inline", client)
+    )
+    assert digest(there) == digest(here)
+    # Two steps in a round, one message to each of two workers and one back.
+    assert {record.messages for record in there.history_.rounds[1:]} == {8}
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -382,6 +395,16 @@ def test_chunks_that_do_not_match_are_refused(client, rows):
     unknown = X[X[:, 0] > 0]
     with pytest.raises(ValueError, match=r"chunk \d+ .* X has \d+ rows and y has 1500"):
         SelfPacedRegressor(engine=client).fit(unknown, y)
+
+
+@pytest.mark.parametrize("method", [DRLR(), SPL(start=1.0, ceiling=4.0)], ids=repr)
+def test_baselines_fit_their_batches_on_a_cluster_too(client, rows, method):
+    batches = np.arange(len(rows.y)) // 3000
+    here = clone(method).fit(rows.X, rows.y, batches=batches)
+    there = clone(method).set_params(engine=client).fit(rows.X, rows.y, batches=batches)
+    assert there.coef_.tobytes() == here.coef_.tobytes()
+    assert there.selected_.tobytes() == here.selected_.tobytes()
+    assert clone(there).engine is client
 
 
 def test_arrays_stay_in_this_process_unless_a_cluster_is_asked_for(client, rows):

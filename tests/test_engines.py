@@ -8,6 +8,7 @@ import scipy.sparse as sp
 import threadpoolctl
 
 from easyfirst import SelfPacedRegressor
+from easyfirst.callbacks import Callback
 from easyfirst.contracts import Ledger, Resident
 from easyfirst.engines import Inline, Threads
 from easyfirst.engines.blas import one_blas_thread
@@ -150,6 +151,30 @@ def test_a_step_runs_with_one_blas_thread_and_the_limit_ends_with_the_fit(engine
         assert blas_threads() == {2}
 
 
+class Careless(Forgetful):
+    """An engine whose driver would use every core for its own linear algebra."""
+
+    @contextmanager
+    def open(self, partitions):
+        self.partitions = partitions
+        self.ledger = Ledger([0.0] * len(partitions))
+        yield self
+
+
+def test_the_driver_computes_with_one_blas_thread_on_any_engine():
+    class Look(Callback):
+        threads = blas_threads()
+
+        def on_round_end(self, record):
+            self.threads = blas_threads()
+
+    look, rows = Look(), corrupted_rows(n=900, p=3)
+    with threadpoolctl.threadpool_limits(2, user_api="blas"):
+        SelfPacedRegressor(engine=Careless(), callbacks=[look]).fit(rows.X, rows.y)
+        assert look.threads == {1}
+        assert blas_threads() == {2}
+
+
 @pytest.mark.parametrize("engine", [Inline(), Threads(2)], ids=repr)
 def test_an_error_in_a_step_reaches_the_caller(engine):
     def step(resident, message, broadcast):
@@ -198,3 +223,20 @@ def test_sparse_slices_hold_the_same_rows():
     parts = ArraySource(X, np.ones(30), n_batches=4).partitions()
     stacked = np.vstack([part.load().X.toarray() for part in parts])
     np.testing.assert_array_equal(stacked, X.toarray())
+
+
+def at_an_odd_address(values):
+    """Return the same numbers one byte beside where numbers usually lie."""
+    room = np.empty(values.nbytes + 1, np.uint8)[1:]
+    moved = room.view(values.dtype).reshape(values.shape)
+    moved[...] = values
+    return moved
+
+
+def test_where_the_numbers_lie_in_memory_changes_no_bit(rows):
+    odd = at_an_odd_address(rows.X), at_an_odd_address(rows.y)
+    assert not any(values.flags.aligned for values in odd)
+    usual = SelfPacedRegressor(n_batches=5, engine="inline").fit(rows.X, rows.y)
+    model = SelfPacedRegressor(n_batches=5, engine="inline").fit(*odd)
+    assert model.coef_.tobytes() == usual.coef_.tobytes()
+    assert model.weights_.tobytes() == usual.weights_.tobytes()

@@ -282,6 +282,30 @@ def test_a_failing_disk_leaves_the_old_file_and_no_debris(fitted, tmp_path, monk
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_whoever_was_faster_keeps_the_name(fitted, tmp_path, monkeypatch):
+    path, link = tmp_path / "m", os.link
+
+    def be_late(source, target):
+        path.write_text("precious")
+        link(source, target)
+
+    monkeypatch.setattr(os, "link", be_late)
+    with pytest.raises(FileExistsError, match="somebody else"):
+        fitted.save(path)
+    assert path.read_text() == "precious"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_file_system_without_links_will_do(fitted, tmp_path, monkeypatch):
+    def refuse(source, target):
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refuse)
+    fitted.save(tmp_path / "m")
+    assert_same_models(fitted, load(tmp_path / "m"))
+    assert list(tmp_path.iterdir()) == [tmp_path / "m"]
+
+
 def test_the_same_contents_give_the_same_bytes(tmp_path):
     arrays = {"b": np.arange(3, dtype=np.uint8), "a": np.arange(6.0).reshape(2, 3)}
     for name in ("one", "two"):

@@ -6,6 +6,7 @@ import sys
 import time
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +30,13 @@ from easyfirst.errors import EngineLostError
 from easyfirst.sources import ArraySource
 from problems import corrupted_rows
 from ray_cluster import at_work, local_ray, named, ray
+
+# What Ray Data says about defaults of its own.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:`use_push_based_shuffle` is deprecated",
+    "ignore:`use_polars` is deprecated",
+    "ignore:`use_arrow_tensor_v2` is deprecated",
+)
 
 HERE = Path(__file__).parent
 
@@ -126,15 +134,16 @@ def test_an_error_in_a_step_reaches_the_caller_as_it_is(two_cpus):
         assert workers.map(complain, [0, 1, 2, 4], None) == [0, 1, 2, 4]
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("seed", [0, 1])
 def test_a_fit_survives_the_death_of_a_worker_every_few_seconds(two_cpus, seed):
     rows, settings = long_problem(), long_settings()
     undisturbed, expected = reference_fit(rows, settings)
     with (
-        at_most(5 * undisturbed),
+        at_most(5 * undisturbed + 10),  # a fast fit is over before Ray has started processes anew
         kill_repeatedly(at_work, 2.0, np.random.default_rng(seed)) as killer,
     ):
-        model = sixteen_batches(RayEngine(), rows, **settings)
+        model = sixteen_batches(RayEngine(), rows, callbacks=[killer], **settings)
     assert digest(model) == expected
     assert killer.kills >= 5
 
@@ -157,10 +166,21 @@ def test_rows_that_ray_has_lost_are_stored_again(two_cpus):
     partitions = ArraySource(y[:, None], y, n_batches=8).partitions()
     with RayEngine().open(partitions) as workers:
         before = workers.ledger.messages
-        ray._private.internal_api.free(workers._stored)
+        lose(workers, [2, 5])
         replies = workers.map(echo, None, None)
-        assert workers.ledger.messages - before >= 8 + 2
         assert replies == [(5.0 * i, None, None) for i in range(8)]
+        # Two orders and two answers, then twice: the rows, an order for them, an answer.
+        assert workers.ledger.messages - before == 2 + 2 + 2 * 3
+
+
+def lose(workers, numbers):
+    """Put what a lost object gives in the place of some batches, as the workers know them."""
+
+    def gone():
+        raise ray.exceptions.ObjectLostError("ab" * 28, None, "test")
+
+    for number in numbers:
+        workers._renewed[number] = ray.put(SimpleNamespace(load=gone))
 
 
 def test_a_fit_leaves_no_worker_and_no_rows_behind(two_cpus):
@@ -227,7 +247,8 @@ def test_without_a_running_ray_the_error_says_how_to_get_one():
         "        sixteen_batches(engine)\n"
         "    except ConnectionError as error:\n"
         "        print(error)\n"
-        "print(ray_cluster.ray.is_initialized(), ray_cluster.descendants())\n"
+        "print(ray_cluster.ray.is_initialized(), ray_cluster.descendants())\n",
+        RAY_ADDRESS="127.0.0.1:1",  # nobody listens there; else any Ray of this machine is found
     )
     assert done.returncode == 0, done.stderr
     *errors, state = done.stdout.splitlines()
@@ -288,25 +309,32 @@ def dataset_of(table, n_blocks):
     return ray.data.from_arrow(parts)
 
 
-@pytest.mark.parametrize("n_blocks", [1, 3, 7])
+@pytest.mark.parametrize("n_blocks", [1, 7])
 def test_a_dataset_gives_the_bits_of_its_rows_in_memory_however_it_is_cut(two_cpus, n_blocks):
     table = a_table(40_000)
     source = read_frame(dataset_of(table, n_blocks), target="price", row_id="name")
-    model = SelfPacedRegressor(engine="auto").fit(source)
-    X = np.column_stack([table.column(f"x{j}").to_numpy() for j in range(5)])
-    in_memory = SelfPacedRegressor().fit(X, table.column("price").to_numpy())
     assert len(source.partitions()) == 3
-    assert model.coef_.tobytes() == in_memory.coef_.tobytes()
+    model = SelfPacedRegressor(engine="auto").fit(source)
+    assert model.coef_.tobytes() == fit_in_memory(table).coef_.tobytes()
     assert list(model.feature_names_in_) == [f"x{j}" for j in range(5)]
+
+
+def test_the_weights_of_a_dataset_are_streamed_with_the_names_of_its_rows(two_cpus):
+    table = a_table(40_000)
+    source = read_frame(dataset_of(table, 2), target="price", row_id="name")
+    model = SelfPacedRegressor(engine="auto").fit(source)
     with pytest.raises(AttributeError, match="weights_by_batch"):
         _ = model.weights_
     judged = list(model.weights_by_batch(source))
-    np.testing.assert_array_equal(
-        np.concatenate([rows.row_ids for rows in judged]), np.arange(40_000)
-    )
-    np.testing.assert_array_equal(
-        np.concatenate([rows.weights for rows in judged]), in_memory.weights_
-    )
+    names = np.concatenate([rows.row_ids for rows in judged])
+    weights = np.concatenate([rows.weights for rows in judged])
+    np.testing.assert_array_equal(names, np.arange(40_000))
+    np.testing.assert_array_equal(weights, fit_in_memory(table).weights_)
+
+
+def fit_in_memory(table):
+    X = np.column_stack([table.column(f"x{j}").to_numpy() for j in range(5)])
+    return SelfPacedRegressor().fit(X, table.column("price").to_numpy())
 
 
 def test_the_order_of_a_computed_dataset_is_kept(two_cpus):
@@ -350,7 +378,7 @@ def test_a_dataset_is_predicted_lazily_beside_its_own_columns(two_cpus):
 
     predicted = model.predict(dataset_of(table, 3).map_batches(touch))
     assert not touched
-    frame = predicted.to_pandas().sort_values("name")
+    frame = pa.concat_tables(ray.get(predicted.to_arrow_refs())).sort_by("name")
     expected = model.predict(table.drop_columns(["price", "name"]))
     np.testing.assert_allclose(frame["prediction"], expected, rtol=1e-12)
     with pytest.raises(ValueError, match=r"missing: \['x4'\]"):

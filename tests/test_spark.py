@@ -23,6 +23,7 @@ from clusters import (
 )
 from easyfirst import SelfPacedRegressor
 from easyfirst.engines.spark import SparkEngine
+from easyfirst.schedules import Geometric
 from easyfirst.sources import ArraySource
 from problems import corrupted_rows
 from sparks import busy_workers, free_port, java_pid, start_spark, stop_spark
@@ -80,7 +81,7 @@ def test_any_number_of_tasks_gives_the_bits_of_one_process(spark, tasks):
     model = sixteen_batches(SparkEngine(spark, tasks=tasks))
     assert digest(model) == digest(sixteen_batches("inline"))
     last = model.history_.rounds[-1]
-    assert last.messages > 0 and last.bytes_sent > 0 and last.bytes_received > 0
+    assert min(last.messages, last.bytes_sent, last.bytes_received) > 0
     assert len(last.batch_seconds) == N_BATCHES
     assert spooled(spark) == []
 
@@ -104,10 +105,11 @@ def test_a_session_stands_for_its_engine(spark):
 
 def test_workers_killed_through_the_whole_fit_change_no_bit(spark):
     rows = long_problem()
+    settings = long_settings() | {"pace": Geometric(start=0.01, factor=1.12, ceiling=4.0)}
 
     def fit(engine, *callbacks):
         began = time.monotonic()
-        model = sixteen_batches(engine, rows, callbacks=callbacks, **long_settings())
+        model = sixteen_batches(engine, rows, callbacks=callbacks, **settings)
         return digest(model), time.monotonic() - began
 
     fit_of_one_process, _ = fit("inline")
@@ -148,7 +150,7 @@ def test_batches_that_a_host_has_lost_are_sent_again(spark):
         sent = workers.ledger.bytes_sent
         workers._spool.remove()
         assert workers.map(total, [1.0, 2.0], 0.5) == before
-        assert workers.ledger.bytes_sent > sent
+        assert workers.ledger.bytes_sent - sent > 100 * 4 * 8  # the rows
 
 
 def test_rows_of_a_frame_that_a_host_has_lost_are_read_again(spark, table):
@@ -175,7 +177,7 @@ def test_errors_of_a_step_arrive_as_they_are(spark):
 
     with (
         SparkEngine(spark).open(two_batches()) as workers,
-        pytest.raises(ValueError, match="^batch 0 is bad$"),
+        pytest.raises(ValueError, match=r"^batch 0 is bad$"),
     ):
         workers.map(refuse, [0, 1], None)
 
@@ -199,9 +201,8 @@ def test_the_partitions_of_a_frame_are_fitted_where_they_are(spark, table):
     source = easyfirst.read_frame(frame, target="price", row_id="name")
     model = SelfPacedRegressor(engine="auto").fit(source)
     local = frame.withColumn("part", spark_partition_id()).toArrow().to_pandas()
-    twin = SelfPacedRegressor(engine="inline").fit(
-        local[names], local["price"], batches=local["part"].to_numpy()
-    )
+    X, y, part = (np.array(local[key], order="C") for key in (names, "price", "part"))
+    twin = SelfPacedRegressor(engine="inline").fit(X, y, batches=part)
     assert list(model.feature_names_in_) == names
     assert model.coef_.tobytes() == twin.coef_.tobytes()
     judged = list(model.weights_by_batch(source))
@@ -224,7 +225,7 @@ def test_prediction_of_a_frame_is_a_frame_not_yet_computed(spark, table):
 
 
 def test_a_model_of_many_columns_can_predict_a_frame(spark):
-    n = 600
+    n = 300
     coef = np.arange(float(n))
     frame = spark.range(3).selectExpr(*(f"CAST(id AS DOUBLE) AS c{i}" for i in range(n)))
     from easyfirst.sources.spark import predict

@@ -144,6 +144,46 @@ def test_a_flipped_bit_in_a_parquet_page_is_noticed(tmp_path):
         read_table(path)
 
 
+def mutated(raw, rng):
+    """The bytes with bits flipped, a part cut out, doubled, zeroed, or the end missing."""
+    raw = bytearray(raw)
+    first, last = sorted(rng.integers(0, len(raw), 2))
+    match rng.integers(0, 5):
+        case 0:
+            for place in rng.integers(0, len(raw), 3):
+                raw[place] ^= 1 << int(rng.integers(0, 8))
+        case 1:
+            del raw[first : first + 40]
+        case 2:
+            raw[first:first] = raw[first : first + 40]
+        case 3:
+            raw[first : first + 40] = bytes(len(raw[first : first + 40]))
+        case 4:
+            del raw[last:]
+    return bytes(raw)
+
+
+@pytest.mark.parametrize("ending", ["csv", "csv.gz", "parquet"])
+def test_damaged_files_are_read_or_refused_and_damaged_checksums_never_read(tmp_path, ending):
+    frame, _ = rent(60)
+    whole = pa.Table.from_pandas(frame, preserve_index=False)
+    raw = encode(whole, ending.removesuffix(".gz"))
+    raw = gzip.compress(raw) if ending.endswith("gz") else raw
+    path = tmp_path / f"a.{ending}"
+    rng = np.random.default_rng(0)
+    refusals = []
+    for _ in range(300):
+        path.write_bytes(mutated(raw, rng))
+        try:
+            found = read_table(path)
+        except TableError as error:
+            refusals.append(str(error))
+        else:
+            assert ending != "parquet" or found.to_pylist() == whole.to_pylist()
+    assert len(refusals) > (250 if ending == "parquet" else 30)
+    assert all(path.name in message for message in refusals)
+
+
 # Deciding what columns are
 
 
@@ -368,6 +408,44 @@ def test_a_table_with_everything_in_it_is_fitted_and_its_wrong_rows_found():
     assert np.mean([each in truly for each in found["row_id"]]) > 0.95
 
 
+def districts(seed, n=3000):
+    """Rents in many districts of equal size, a fifth of them nonsense: (frame, wrong rows)."""
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {
+            "area": rng.uniform(20, 100, n),
+            "rooms": rng.integers(1, 5, n),
+            "city": rng.choice([f"c{k}" for k in range(8)], n),
+            "type": rng.choice(list("abcdef"), n, p=[0.4, 0.2, 0.15, 0.1, 0.1, 0.05]),
+            "district": rng.choice([f"z{k}" for k in range(20)], n),
+        }
+    )
+    rent = 10 * frame["area"] + 100 * frame["city"].str[1].astype(int) + 20 * frame["rooms"]
+    frame["rent"] = rent + 50 * (frame["type"] == "b") + rng.normal(0, 5, n)
+    wrong = rng.random(n) < 0.2
+    frame.loc[wrong, "rent"] = rng.uniform(0, 5000, wrong.sum())
+    return frame, wrong
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("seed", [2, 4])
+def test_no_category_is_lost_because_others_are_compared_with_it(seed, sparse, monkeypatch):
+    if sparse:
+        monkeypatch.setattr(preprocessing_module, "DENSE_BYTES", 1000)
+    frame, wrong = districts(seed)
+    first = make_recipe(pa.Table.from_pandas(frame), Choice("rent"), np.ones(3000, dtype=bool))[0]
+    model = TableModel("rent")
+    rows = model.fit_rows(model.prepare(frame))
+    assert model.recipe_ != first  # the first reference had been lost
+    aside = ~model.regressor_.selected_
+    assert np.sum(aside & ~wrong) <= 5
+    assert np.sum(aside & wrong) > 0.98 * wrong.sum()
+    assert list(rows.X.columns) == model.recipe_.design_names()
+    expected = Preprocessor(model.recipe_).matrix(pa.Table.from_pandas(frame))
+    assert np.array_equal(np.asarray(rows.X), expected.toarray() if sparse else expected)
+    np.testing.assert_allclose(model.predict(frame), model.regressor_.predict(rows.X))
+
+
 @pytest.mark.parametrize("convert", [lambda f: f, pl.from_pandas, pa.Table.from_pandas])
 def test_suspects_come_in_the_library_that_the_table_is_from(convert):
     frame, _ = rent(300)
@@ -385,7 +463,8 @@ def test_rows_without_a_target_are_left_out_and_counted():
     assert rows.n_dropped == 2
     assert model.notes_[0] == "2 rows without a value of 'price' left out"
     assert not rows.used[[5, 7]].any()
-    assert len(model.fit_rows(rows).predict(frame)) == 300
+    model.fit_rows(rows)
+    assert len(model.predict(frame)) == 300
 
 
 def test_batches_come_from_a_column_which_is_no_feature():

@@ -34,6 +34,13 @@ class Batch:
     sample_weight: Vector | None = None
     row_ids: NDArray[Any] | None = None
 
+    def __post_init__(self) -> None:
+        """Copy numbers that a transport left at odd addresses: their products round otherwise."""
+        for name in ("X", "y", "sample_weight"):
+            values = getattr(self, name)
+            if isinstance(values, np.ndarray) and not values.flags.aligned:
+                object.__setattr__(self, name, values.copy())
+
     @property
     def n_samples(self) -> int:
         """Number of rows."""

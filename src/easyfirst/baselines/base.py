@@ -9,25 +9,26 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from easyfirst.baselines.checks import require_choice
 from easyfirst.baselines.rows import Mask, Rows, centre_of, to_user
 from easyfirst.consensus.status import Status
-from easyfirst.contracts import Matrix, Vector
-from easyfirst.engines.blas import one_blas_thread
+from easyfirst.contracts import Matrix, Resident, Vector
 from easyfirst.errors import RankWarning
-from easyfirst.estimators import validation
-from easyfirst.sources.arrays import ArraySource, rows_by_id
+from easyfirst.estimators import clusters, validation
+from easyfirst.estimators.clusters import SharedEngineMixin
+from easyfirst.sources.arrays import ArrayPartition, ArraySource, rows_by_id
 
 
 @dataclass(frozen=True, eq=False)
 class RowsFit:
     """The fit of one batch: coefficients of its design, kept rows, and how it went.
 
-    `runs` are the coefficients of all runs, one per row, where a method makes several.
+    `runs` are the coefficients of all runs, one per row, where a method makes several;
+    `last_pace` is where a pace ended, where a method has one.
     """
 
     coef: Vector
@@ -36,9 +37,10 @@ class RowsFit:
     converged: bool = True
     rank: int | None = None
     runs: Matrix | None = None
+    last_pace: float | None = None
 
 
-class LinearBaseline(RegressorMixin, BaseEstimator):
+class LinearBaseline(SharedEngineMixin, RegressorMixin, BaseEstimator):
     """A linear model fitted to all rows at once, or to each batch and then combined.
 
     A method says how it fits one batch (`_fit_rows`) and, unless the mean is meant, how the
@@ -60,6 +62,7 @@ class LinearBaseline(RegressorMixin, BaseEstimator):
 
     scope: str = "batches"
     fit_intercept: bool = True
+    engine: Any = "inline"
 
     def fit(self, X: Any, y: Any = None, *, batches: Any = None) -> Self:
         """Fit the model.
@@ -108,11 +111,7 @@ class LinearBaseline(RegressorMixin, BaseEstimator):
         parts = _parts(source, self.scope)
         self._check_parameters(len(parts))
         center = centre_of(source.X, source.sample_weight, self.fit_intercept)
-        with one_blas_thread():
-            fits = [
-                self._fit_rows(_rows(source, part, center), index)
-                for index, part in enumerate(parts)
-            ]
+        fits = self._fit_parts(source, parts, center)
         coefs = np.array([fit.coef for fit in fits])
         self._store(coefs, center)
         self._store_runs(fits, center)
@@ -121,6 +120,18 @@ class LinearBaseline(RegressorMixin, BaseEstimator):
             self.selected_[part] = fit.selected & self._counts(index)
         self._report(fits)
         return self
+
+    def _fit_parts(
+        self, source: ArraySource, parts: Sequence[Any], center: Vector | None
+    ) -> list[RowsFit]:
+        """Fit every batch where the engine has it."""
+        there: Any = clone(self)
+        there.engine = "inline"  # what is sent to a worker must not hold the way to it
+        arrays = (source.X, source.y, source.sample_weight)
+        batches = [ArrayPartition(*arrays, part) for part in parts]
+        with clusters.find_engine(self.engine, None, source).open(batches) as workers:
+            fits: list[RowsFit] = workers.map(_fit_batch, range(len(parts)), (there, center))
+        return fits
 
     def _store(self, coefs: Matrix, center: Vector | None) -> None:
         self.batch_coef_, self.batch_intercept_ = to_user(coefs, center)
@@ -177,9 +188,13 @@ def _parts(source: ArraySource, scope: str) -> Sequence[Any]:
     return [part for part in parts if np.any(source.sample_weight[part] > 0)]
 
 
-def _rows(source: ArraySource, part: Any, center: Vector | None) -> Rows:
-    weight = None if source.sample_weight is None else source.sample_weight[part]
-    return Rows.of(source.X[part], source.y[part], weight, center)
+def _fit_batch(
+    resident: Resident, index: int, method: tuple[LinearBaseline, Vector | None]
+) -> RowsFit:
+    """Fit one batch: a step for the workers of an engine."""
+    model, center = method
+    batch = resident.batch
+    return model._fit_rows(Rows.of(batch.X, batch.y, batch.sample_weight, center), index)
 
 
 def _status(fits: Sequence[RowsFit], n_iter: int) -> Status:

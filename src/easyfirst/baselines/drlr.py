@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -40,6 +40,8 @@ class DRLR(LinearBaseline):
     tol
         Ends them when the residuals of the kept rows moved by no more than this: Euclidean
         norm over number of rows, in units of y. The authors' value is the default.
+    engine
+        Where the batches are fitted, as in `SelfPacedRegressor`.
 
     Attributes
     ----------
@@ -78,11 +80,13 @@ class DRLR(LinearBaseline):
         fit_intercept: bool = True,
         max_iter: int = 100,
         tol: float = 1e-3,
+        engine: Any = "inline",
     ) -> None:
         self.consolidation = consolidation
         self.fit_intercept = fit_intercept
         self.max_iter = max_iter
         self.tol = tol
+        self.engine = engine
 
     def _check_parameters(self, n_batches: int) -> None:
         super()._check_parameters(n_batches)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -20,6 +20,8 @@ class LeastSquares(WeightedBaseline):
         averages the coefficients.
     fit_intercept
         Whether to fit an intercept.
+    engine
+        Where the batches are fitted, as in `SelfPacedRegressor`.
 
     Notes
     -----
@@ -39,10 +41,15 @@ class LeastSquares(WeightedBaseline):
     """
 
     def __init__(
-        self, *, scope: Literal["batches", "pooled"] = "pooled", fit_intercept: bool = True
+        self,
+        *,
+        scope: Literal["batches", "pooled"] = "pooled",
+        fit_intercept: bool = True,
+        engine: Any = "inline",
     ) -> None:
         self.scope = scope
         self.fit_intercept = fit_intercept
+        self.engine = engine
 
     def _fit_rows(self, rows: Rows, index: int) -> RowsFit:
         everything = np.ones(rows.n_samples, dtype=bool)

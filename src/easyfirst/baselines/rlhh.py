@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -39,6 +39,8 @@ class RLHH(LinearBaseline):
         Ends the iteration when the residuals of the kept rows moved by no more than this:
         Euclidean norm over number of rows, in units of y. The authors' value is the default
         and is loose, for 10,000 rows a root mean square change of a tenth.
+    engine
+        Where the batches are fitted, as in `SelfPacedRegressor`.
 
     Notes
     -----
@@ -70,11 +72,13 @@ class RLHH(LinearBaseline):
         fit_intercept: bool = True,
         max_iter: int = 100,
         tol: float = 1e-3,
+        engine: Any = "inline",
     ) -> None:
         self.scope = scope
         self.fit_intercept = fit_intercept
         self.max_iter = max_iter
         self.tol = tol
+        self.engine = engine
 
     def _check_parameters(self, n_batches: int) -> None:
         super()._check_parameters(n_batches)

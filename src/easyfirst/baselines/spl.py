@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Sequence
+from typing import Any, Literal
 
 import numpy as np
 
@@ -40,6 +41,8 @@ class SPL(WeightedBaseline):
         Whether to fit an intercept.
     max_iter
         Limit on the rounds.
+    engine
+        Where the batches are fitted, as in `SelfPacedRegressor`.
 
     Attributes
     ----------
@@ -79,6 +82,7 @@ class SPL(WeightedBaseline):
         scope: Literal["batches", "pooled"] = "batches",
         fit_intercept: bool = True,
         max_iter: int = 200,
+        engine: Any = "inline",
     ) -> None:
         self.start = start
         self.factor = factor
@@ -86,6 +90,7 @@ class SPL(WeightedBaseline):
         self.scope = scope
         self.fit_intercept = fit_intercept
         self.max_iter = max_iter
+        self.engine = engine
 
     def _check_parameters(self, n_batches: int) -> None:
         super()._check_parameters(n_batches)
@@ -113,8 +118,12 @@ class SPL(WeightedBaseline):
             coef = solver.fit(kept)
             if not schedule.is_final(pace):
                 pace = schedule.next(pace, UNSEEN)
-        self.pace_ = pace.value
-        return RowsFit(solver.refined(coef), kept, n_iter, settled, solver.rank)
+        return RowsFit(
+            solver.refined(coef), kept, n_iter, settled, solver.rank, last_pace=pace.value
+        )
+
+    def _store_runs(self, fits: Sequence[RowsFit], center: Vector | None) -> None:
+        self.pace_ = fits[-1].last_pace
 
 
 def _next_selection(

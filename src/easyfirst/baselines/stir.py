@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -37,6 +37,8 @@ class STIR(WeightedBaseline):
     tol
         Ends the stages when 1 / M is down to this share of the noise scale and the predictions
         move by no more.
+    engine
+        Where the batches are fitted, as in `SelfPacedRegressor`.
 
     Notes
     -----
@@ -70,6 +72,7 @@ class STIR(WeightedBaseline):
         fit_intercept: bool = True,
         max_iter: int = 200,
         tol: float = 1e-3,
+        engine: Any = "inline",
     ) -> None:
         self.start = start
         self.growth = growth
@@ -77,6 +80,7 @@ class STIR(WeightedBaseline):
         self.fit_intercept = fit_intercept
         self.max_iter = max_iter
         self.tol = tol
+        self.engine = engine
 
     def _check_parameters(self, n_batches: int) -> None:
         super()._check_parameters(n_batches)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -40,6 +40,8 @@ class SVAM(WeightedBaseline):
     tol
         Ends the fits when beta stands and the predictions move by no more than this share of
         the first noise scale.
+    engine
+        Where the batches are fitted, as in `SelfPacedRegressor`.
 
     Notes
     -----
@@ -75,6 +77,7 @@ class SVAM(WeightedBaseline):
         fit_intercept: bool = True,
         max_iter: int = 200,
         tol: float = 1e-4,
+        engine: Any = "inline",
     ) -> None:
         self.start = start
         self.growth = growth
@@ -83,6 +86,7 @@ class SVAM(WeightedBaseline):
         self.fit_intercept = fit_intercept
         self.max_iter = max_iter
         self.tol = tol
+        self.engine = engine
 
     def _check_parameters(self, n_batches: int) -> None:
         super()._check_parameters(n_batches)

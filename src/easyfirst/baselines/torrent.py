@@ -56,6 +56,8 @@ class Torrent(LinearBaseline):
         Ends the iteration when the absolute residuals of the kept rows moved by no more than
         this: Euclidean norm over n, in units of y. 0 goes on until the kept rows repeat, which
         "gradient" has no use for.
+    engine
+        Where the batches are fitted, as in `SelfPacedRegressor`.
 
     Notes
     -----
@@ -90,6 +92,7 @@ class Torrent(LinearBaseline):
         fit_intercept: bool = True,
         max_iter: int = 100,
         tol: float = 1e-5,
+        engine: Any = "inline",
     ) -> None:
         self.corruption_ratio = corruption_ratio
         self.variant = variant
@@ -98,6 +101,7 @@ class Torrent(LinearBaseline):
         self.fit_intercept = fit_intercept
         self.max_iter = max_iter
         self.tol = tol
+        self.engine = engine
 
     def _check_parameters(self, n_batches: int) -> None:
         super()._check_parameters(n_batches)
@@ -130,6 +134,8 @@ class Torrent25(LinearBaseline):
         least three rows per coefficient; the paper does not say what became of ratios above 1.
     scope, fit_intercept, max_iter, tol
         As in `Torrent`.
+    engine
+        Where the batches are fitted, as in `SelfPacedRegressor`.
 
     Attributes
     ----------
@@ -174,6 +180,7 @@ class Torrent25(LinearBaseline):
         fit_intercept: bool = True,
         max_iter: int = 100,
         tol: float = 1e-5,
+        engine: Any = "inline",
     ) -> None:
         self.corruption_ratio = corruption_ratio
         self.spread = spread
@@ -182,6 +189,7 @@ class Torrent25(LinearBaseline):
         self.fit_intercept = fit_intercept
         self.max_iter = max_iter
         self.tol = tol
+        self.engine = engine
 
     def _check_parameters(self, n_batches: int) -> None:
         super()._check_parameters(n_batches)

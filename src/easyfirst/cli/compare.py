@@ -136,7 +136,7 @@ def _print_json(found: Comparison) -> None:
 
 
 def _print(found: Comparison) -> None:
-    from easyfirst.cli.printing import console, print_table
+    from easyfirst.cli.printing import console, print_fact, print_table
 
     best = found.scores[0].error
     rows = [
@@ -146,10 +146,13 @@ def _print(found: Comparison) -> None:
             None if score.failure else score.spread,
             None if score.failure or not best else f"{score.error / best:.2f}",
             f"{score.seconds:.2f}",
-            score.failure or "",
         )
         for score in found.scores
     ]
     title = found.yardstick[0].upper() + found.yardstick[1:]
-    heads = ("method", "error", "± over folds", "times the best", "seconds", "")
-    print_table(console(), title, heads, rows, left=("method", ""))
+    heads = ("method", "error", "± over folds", "times the best", "seconds")
+    out = console()
+    print_table(out, title, heads, rows, left=("method",))
+    for score in found.scores:
+        if score.failure:
+            print_fact(out, f"{score.label} failed", score.failure)

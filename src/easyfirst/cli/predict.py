@@ -87,6 +87,6 @@ def _warn_unseen(model: TableModel, table: pa.Table) -> None:
     for name, count in model.unseen(table).items():
         click.echo(
             f"Note: column {name!r}: {count:,} rows hold a category that the fit has no "
-            f"coefficient for; taken as rare, or as the most frequent one",
+            f"coefficient for; taken as rare, or as the one that others are compared with",
             err=True,
         )

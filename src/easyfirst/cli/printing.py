@@ -49,7 +49,7 @@ def cell(value: Any) -> Any:
 
 def print_fact(out: Console, name: str, value: str) -> None:
     """Print a line with a name and what it is."""
-    text = f"{visible(name, LONGEST) + ':':<27}{visible(value, LONGEST)}"
+    text = f"{visible(name, LONGEST) + ': ':<27}{visible(value, LONGEST)}"
     out.print(text, highlight=False, markup=False, soft_wrap=True)
 
 

@@ -35,8 +35,8 @@ class LiveProgress:
             BarColumn(bar_width=20),
             TextColumn("{task.fields[detail]}"),
             TimeElapsedColumn(),
-            TextColumn("left"),
             TimeRemainingColumn(),
+            TextColumn("{task.fields[left]}"),
             console=self.console,
             transient=True,
             disable=not self.live,
@@ -65,7 +65,7 @@ class LiveProgress:
             return
         if self._task is not None:
             self._progress.remove_task(self._task)
-        self._task = self._progress.add_task(description, total=None, detail="")
+        self._task = self._progress.add_task(description, total=None, detail="", left="")
 
     def detail(self, text: str) -> None:
         """Show on the line how far the stage is."""
@@ -91,7 +91,14 @@ class LiveProgress:
         where = "" if record.rows == "all" else " on a sample"
         detail = f"round {record.round}{where}, pace {record.pace:.3g}, "
         detail += f"{record.selected:,.0f} rows selected"
-        self._progress.update(self._task, total=1.0, completed=self._done, detail=detail)
+        self._progress.update(
+            self._task,
+            total=1.0,
+            completed=self._done,
+            refresh=True,
+            detail=detail,
+            left="left",
+        )
 
 
 def _settled(changed: float) -> float:

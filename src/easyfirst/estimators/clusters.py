@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,6 +28,21 @@ CLUSTER_ENGINES = {
 }
 NAMES = ("auto", "threads", "inline", *CLUSTER_ENGINES)
 CONNECTIONS = {"distributed": "dask", "pyspark": "spark"}  # whose connections stand for engines
+
+
+class SharedEngineMixin:
+    """Estimators whose clones share the engine: a connection to a cluster cannot be copied."""
+
+    engine: Any
+
+    def __sklearn_clone__(self) -> Any:
+        """Return an unfitted twin with the same engine."""
+        elsewhere = copy(self)
+        elsewhere.__dict__["engine"] = "inline"
+        twin: Any = super(SharedEngineMixin, elsewhere).__sklearn_clone__()  # type: ignore[misc]
+        if "engine" in vars(twin):  # a parameter of this estimator
+            twin.engine = self.engine
+        return twin
 
 
 def source_of(X: Any, y: Any, sample_weight: Any, batches: Any) -> Source | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from copy import copy
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -20,8 +19,10 @@ from easyfirst.consensus.model import Calibration, FittedModel, fit_model
 from easyfirst.consensus.rounds import RoundSettings
 from easyfirst.consensus.statistics import Objective, StackedStatistics
 from easyfirst.contracts import Matrix, Source, Vector
+from easyfirst.engines.blas import one_blas_thread
 from easyfirst.errors import NoSingleModelWarning, RankWarning
 from easyfirst.estimators import clusters, parameters, validation
+from easyfirst.estimators.clusters import SharedEngineMixin
 from easyfirst.estimators.contents import FitNote
 from easyfirst.estimators.reporting import ReportingMixin, rows_digest
 from easyfirst.estimators.saving import SavingMixin
@@ -49,7 +50,7 @@ CALIBRATED_ATTRIBUTES = (
 
 
 class SelfPacedRegressor(
-    StreamingMixin, SavingMixin, ReportingMixin, RegressorMixin, BaseEstimator
+    SharedEngineMixin, StreamingMixin, SavingMixin, ReportingMixin, RegressorMixin, BaseEstimator
 ):
     """Linear regression that fits the easy rows first and keeps corrupted rows out.
 
@@ -263,7 +264,12 @@ class SelfPacedRegressor(
         )
         objective = Objective(penalty, bool(self.fit_intercept))
         seed = parameters.seed(self.random_state)
-        with watch.naming_the_round(), engine.open(source.partitions()) as workers:
+        # What is computed here, beside the workers, must not depend on the number of cores either.
+        with (
+            one_blas_thread(),
+            watch.naming_the_round(),
+            engine.open(source.partitions()) as workers,
+        ):
             fleet = Fleet.meet(workers, problem)
             validation.record_columns(self, source, fleet.n_features)
             settings = parameters.with_room_for(settings, self.solver, fleet.n_features)
@@ -323,14 +329,6 @@ class SelfPacedRegressor(
             )
         calibration: Calibration = self._calibration
         return calibration
-
-    def __sklearn_clone__(self) -> Any:
-        """Share the engine with clones: a connection to a cluster cannot be copied."""
-        elsewhere = copy(self)
-        elsewhere.engine = "auto"
-        twin: Any = BaseEstimator.__sklearn_clone__(elsewhere)
-        twin.engine = self.engine
-        return twin
 
     def __sklearn_tags__(self) -> Any:
         """Tell scikit-learn what this estimator takes."""

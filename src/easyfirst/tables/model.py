@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import warnings
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import narwhals as nw
@@ -19,6 +20,7 @@ from easyfirst.tables import values
 from easyfirst.tables.errors import TableError, counted
 from easyfirst.tables.planning import Choice, make_recipe, require_column, response
 from easyfirst.tables.preprocessing import Preprocessor
+from easyfirst.tables.references import better_references, recoded, with_references
 from easyfirst.tables.saving import KIND, table_model_to_contents
 
 LEAST_ROWS = 3  # two make a line that fits exactly, whatever they hold
@@ -29,12 +31,13 @@ class TrainingRows:
     """The rows of a table that have a target, as numbers.
 
     `X` is a pandas frame over one array, or a sparse one; `used` tells which rows of the table
-    they are.
+    they are, `texts` holds their categories.
     """
 
     X: Any
     y: Vector
     used: NDArray[np.bool_]
+    texts: pa.Table
     batches: NDArray[Any] | None = None
 
     @property
@@ -100,7 +103,8 @@ class TableModel:
 
     def fit(self, frame: Any) -> Self:
         """Fit to a pandas, polars or pyarrow table."""
-        return self.fit_rows(self.prepare(frame))
+        self.fit_rows(self.prepare(frame))
+        return self
 
     def prepare(self, frame: Any) -> TrainingRows:
         """Decide how the columns become numbers, and return the rows that have a target."""
@@ -115,16 +119,27 @@ class TableModel:
             self.notes_.insert(0, f"{n_dropped} without a value of {self.target!r} left out")
             table, y = table.filter(pa.array(used)), y[used]
         batches = None if self.batches is None else ids_array(row_names(table, self.batches))
-        return TrainingRows(self._named(self._preprocessor().matrix(table)), y, used, batches)
+        X = self._named(self._preprocessor().matrix(table))
+        texts = table.select([each.name for each in self.recipe_.categorical])
+        return TrainingRows(X, y, used, texts, batches)
 
-    def fit_rows(self, rows: TrainingRows) -> Self:
-        """Fit to rows from `prepare`."""
-        template = self.regressor or SelfPacedRegressor()
-        # Not scikit-learn's clone: callbacks and connections to a cluster have no copies.
-        model = SelfPacedRegressor(**template.get_params(deep=False))
-        model.fit(rows.X, rows.y, batches=rows.batches)
-        self.regressor_ = model
-        return self
+    def fit_rows(self, rows: TrainingRows) -> TrainingRows:
+        """Fit to rows from `prepare`, and return them as they were fitted.
+
+        If the fit loses the category that others are compared with, another takes its place.
+        """
+        fitted, caught = self._fitted(rows)
+        references = better_references(self.recipe_, rows.texts, fitted.weights_)
+        if references:
+            recipe = with_references(self.recipe_, references)
+            other = replace(rows, X=recoded(rows.X, self.recipe_, recipe, rows.texts))
+            again, caught_again = self._fitted(other)
+            if again.weights_.sum() > fitted.weights_.sum():
+                rows, fitted, caught, self.recipe_ = other, again, caught_again, recipe
+        for warning in caught:
+            warnings.warn(warning, stacklevel=2)
+        self.regressor_ = fitted
+        return rows
 
     def predict(self, frame: Any) -> Vector:
         """Return the prediction for each row; the target may be absent."""
@@ -176,6 +191,16 @@ class TableModel:
     def unseen(self, frame: Any) -> dict[str, int]:
         """Return how many rows hold a category without a coefficient of its own, by column."""
         return self._preprocessor().unseen(as_table(frame))
+
+    def _fitted(self, rows: TrainingRows) -> tuple[SelfPacedRegressor, list[Warning | str]]:
+        """Return a fitted model, and its warnings, which are due only if it is taken."""
+        template = self.regressor or SelfPacedRegressor()
+        # Not scikit-learn's clone: callbacks and connections to a cluster have no copies.
+        model = SelfPacedRegressor(**template.get_params(deep=False))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model.fit(rows.X, rows.y, batches=rows.batches)
+        return model, [each.message for each in caught]
 
     def _blocks(self, frame: Any) -> Any:
         return self._preprocessor().blocks(as_table(frame))

@@ -137,13 +137,22 @@ def _require_text(path: Path, head: bytes, form: TableFormat) -> None:
 def _read_csv(path: Path, form: TableFormat, text_columns: Collection[str]) -> pa.Table:
     delimiter = form.delimiter or _likely_delimiter(path, form)
     table = _parsed(path, form, delimiter, text_columns)
-    binary = [field.name for field in table.schema if pa.types.is_binary(field.type)]
-    if binary:
+    wrong = _undecoded(table)
+    if wrong:
         raise TableError(
-            f"{path} is not {form.encoding} text (see column {listed(binary)}); name its encoding, "
-            f"for example --encoding latin-1"
+            f"{path} is not {form.encoding} text (see {wrong}); name its encoding, for example "
+            f"--encoding latin-1"
         )
     return table
+
+
+def _undecoded(table: pa.Table) -> str:
+    """Say where text could not be decoded: Arrow keeps it as bytes, or fails to name a column."""
+    try:
+        binary = [each.name for each in table.schema if pa.types.is_binary(each.type)]
+    except UnicodeDecodeError:
+        return "the names of the columns"
+    return f"column {listed(binary)}" if binary else ""
 
 
 def _parsed(

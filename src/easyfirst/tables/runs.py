@@ -129,7 +129,7 @@ def fit_run(request: FitRequest, folder: Path, on_stage: Callable[[str], None]) 
             del table  # the fit and the report need that memory
         on_stage("Fitting")
         with run.timed("fit"):
-            run.doubts = _fit(request.model, rows)
+            rows, run.doubts = _fit(request.model, rows)
         on_stage("Judging the rows")
         with run.timed("write"):
             _write(run, rows, ids, folder)
@@ -140,15 +140,15 @@ def fit_run(request: FitRequest, folder: Path, on_stage: Callable[[str], None]) 
     return run
 
 
-def _fit(model: TableModel, rows: TrainingRows) -> list[str]:
-    """Fit, and return the warnings."""
+def _fit(model: TableModel, rows: TrainingRows) -> tuple[TrainingRows, list[str]]:
+    """Fit, and return the rows as fitted and the warnings."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            model.fit_rows(rows)
+            rows = model.fit_rows(rows)
         except ValueError as error:
             raise TableError(f"the table cannot be fitted: {error}") from error
-    return list(dict.fromkeys(str(warning.message) for warning in caught))
+    return rows, list(dict.fromkeys(str(warning.message) for warning in caught))
 
 
 def _raw_rows(table: pa.Table, rows: TrainingRows) -> Any:

@@ -30,15 +30,24 @@ def size_of(value: Any) -> int:
     """Return how many bytes a value takes on its way through Ray; large arrays are not copied."""
     buffers: list[Any] = []
     pickled: bytes = load_ray().cloudpickle.dumps(value, protocol=5, buffer_callback=buffers.append)
-    return sum((buffer.raw().nbytes for buffer in buffers), start=len(pickled))
+    return len(pickled) + sum(int(buffer.raw().nbytes) for buffer in buffers)
+
+
+def reachable(address: str) -> bool:
+    """Return whether anybody listens at "host:port"."""
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=POLL).close()
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 class Pulse:
     """Whether the head of the cluster can still be reached."""
 
     def __init__(self, patience: float) -> None:
-        host, _, port = load_ray().get_runtime_context().gcs_address.rpartition(":")
-        self._address = (host.strip("[]"), int(port))
+        self._address = str(load_ray().get_runtime_context().gcs_address)
         self._patience = min(patience, HEAD_PATIENCE)
         self._silent_since: float | None = None
         self._checked = time.monotonic()
@@ -48,19 +57,17 @@ class Pulse:
         if time.monotonic() - self._checked < POLL:
             return
         self._checked = time.monotonic()
-        try:
-            socket.create_connection(self._address, timeout=POLL).close()
-        except OSError:
-            self._silent_since = self._silent_since or time.monotonic()
-            if time.monotonic() - self._silent_since < self._patience:
-                return
+        if reachable(self._address):
+            self._silent_since = None
+            return
+        self._silent_since = self._silent_since or time.monotonic()
+        if time.monotonic() - self._silent_since >= self._patience:
             # Else Ray would end this process, whatever it does by then.
             load_ray().shutdown()
             raise EngineLostError(
-                f"The head of the Ray cluster at {':'.join(map(str, self._address))} is gone: it "
-                f"has not answered for {self._patience:g} seconds"
-            ) from None
-        self._silent_since = None
+                f"The head of the Ray cluster at {self._address} is gone: it has not answered for "
+                f"{self._patience:g} seconds"
+            )
 
 
 class Crew:

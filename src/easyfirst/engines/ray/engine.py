@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import os
 import time
 import uuid
 from collections import Counter
@@ -14,7 +15,7 @@ from typing import Any
 
 from easyfirst.contracts import Batch, HeldPartition, Ledger, Partition, Step
 from easyfirst.engines import residency
-from easyfirst.engines.ray.crew import Crew, Pulse, load_ray, size_of
+from easyfirst.engines.ray.crew import Crew, Pulse, load_ray, reachable, size_of
 from easyfirst.engines.residency import Answer, Work
 from easyfirst.errors import EngineLostError
 
@@ -228,6 +229,7 @@ def connected(address: str) -> Any:
             )
         return ray
     try:
+        _require_an_answer(address)
         ray.init(address=address)
     except ConnectionError:
         raise ConnectionError(
@@ -236,6 +238,13 @@ def connected(address: str) -> Any:
             f"ray.init(...) before fit"
         ) from None
     return ray
+
+
+def _require_an_answer(address: str) -> None:
+    """Knock where Ray should be: it would itself try for minutes to reach nobody."""
+    given = os.environ.get("RAY_ADDRESS", "auto") if address == "auto" else address
+    if ":" in given and "://" not in given and not reachable(given):
+        raise ConnectionError(given)
 
 
 def _unattended(

@@ -29,6 +29,9 @@ from easyfirst.errors import EngineLostError
 
 MOST_FAILURES = 8  # of one job in a row, each after all of Spark's own retries
 
+# In the errors of Spark Connect, whose client tries for minutes before it gives up.
+SIGNS_OF_LOSS = ("UNAVAILABLE", "RETRIES_EXCEEDED", "SESSION_CLOSED", "SESSION_NOT_FOUND")
+
 logger = logging.getLogger("easyfirst")
 
 
@@ -102,7 +105,7 @@ class SparkWorkers:
         """Run the step on every batch; replies come back in batch order."""
         errand = self._errand(step, per_batch, broadcast)
         with _translated(self._spark):
-            answers = self._answers(errand, [partial(self._supply.crew.run, errand)])
+            answers = self._answers(errand, [Job(partial(self._supply.crew.run, errand))])
             missing = sorted(set(range(self._n_batches)) - {answer.number for answer in answers})
             if missing:
                 answers += self._answers(errand, self._supply.fetch(errand, missing))
@@ -129,22 +132,26 @@ class SparkWorkers:
         for job in jobs:
             replies = self._persist(job)
             self.ledger.messages += 2 * len(replies)
-            self.ledger.bytes_sent += len(errand.order) * len(replies)
+            self.ledger.bytes_sent += len(errand.order) * len(replies) + job.parcels
             self.ledger.bytes_received += sum(map(len, replies))
             for reply in replies:
                 answers += from_bytes(reply)
         return answers
 
     def _persist(self, job: Job) -> list[bytes]:
-        """Run a job until it succeeds: a step changes nothing, so it can always run again."""
-        for failures in range(1, MOST_FAILURES + 1):
+        """Run a job until it succeeds: a step changes nothing, so it can always run again.
+
+        Spark retries single tasks by itself, but not in local mode unless its master says so, as
+        in "local[2,8]", and never more often than it was told.
+        """
+        for failures in range(1, MOST_FAILURES):
             try:
-                return job()
+                return job.run()
             except Exception as error:
-                if failures == MOST_FAILURES or not _is_mishap(self._spark, error):
+                if not _is_mishap(self._spark, error):
                     raise
-                logger.warning("a Spark job lost its workers, %d in a row; again", failures)
-        raise AssertionError("unreachable")
+                logger.warning("a Spark job lost its workers, %d in a row: run again", failures)
+        return job.run()
 
 
 @contextmanager
@@ -153,7 +160,7 @@ def _translated(spark: Any) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if not _is_alive(spark):
+        if not _is_alive(spark, error):
             raise EngineLostError(
                 f"The Spark application is gone or was stopped ({type(error).__name__})"
             ) from error
@@ -162,7 +169,7 @@ def _translated(spark: Any) -> Iterator[None]:
                 f"Spark's Python workers cannot run easyfirst: {_gist(error)}; its executors need "
                 f"the same easyfirst and Python as the driver"
             ) from error
-        if "Job aborted" not in str(error):
+        if not _is_aborted(error):
             raise
         raise EngineLostError(
             f"Spark gave up on a step: {_gist(error)}; if its workers run out of memory, use "
@@ -172,7 +179,11 @@ def _translated(spark: Any) -> Iterator[None]:
 
 def _is_mishap(spark: Any, error: Exception) -> bool:
     """Return whether a job failed because processes died, and may do better the next time."""
-    return "Job aborted" in str(error) and not _is_python_error(error) and _is_alive(spark)
+    return _is_aborted(error) and not _is_python_error(error) and _is_alive(spark, error)
+
+
+def _is_aborted(error: Exception) -> bool:
+    return "Job aborted" in str(error)
 
 
 def _is_python_error(error: Exception) -> bool:
@@ -181,10 +192,11 @@ def _is_python_error(error: Exception) -> bool:
     return isinstance(error, PythonException)
 
 
-def _is_alive(spark: Any) -> bool:
+def _is_alive(spark: Any, error: Exception) -> bool:
+    """Return whether the application still answers; Spark Connect says so only by its errors."""
     context = getattr(spark, "_sc", None)
-    if context is None:  # Spark Connect: the client tries for minutes before it raises at all
-        return "UNAVAILABLE"
+    if context is None:
+        return not any(sign in str(error) for sign in SIGNS_OF_LOSS)
     try:
         return not context._jsc.sc().isStopped()
     except Exception:

@@ -91,16 +91,16 @@ def _map(path: Path) -> Any:
 
 
 def _save_names(stem: Path, names: Any) -> None:
-    """Store row ids; text and mixtures are Python objects, which only Arrow writes as plain data."""
+    """Store row ids; those that are Python objects, as text is, by Arrow as plain data."""
     if not names.dtype.hasobject:
         np.save(stem.with_suffix(".npy"), names, allow_pickle=False)
         return
     import pyarrow as pa
 
     column = pa.record_batch({"row_ids": pa.array(names)})
-    with pa.OSFile(str(stem.with_suffix(".arrow")), "wb") as sink:
-        with pa.ipc.new_file(sink, column.schema) as writer:
-            writer.write_batch(column)
+    path = str(stem.with_suffix(".arrow"))
+    with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, column.schema) as writer:
+        writer.write_batch(column)
 
 
 def _map_names(stem: Path) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
 
@@ -16,7 +16,13 @@ from easyfirst.engines.spark.tasks import Errand, Placement, to_bytes
 LIGHT = 1 << 16  # bytes: a larger partition carries its rows, a smaller one names them
 LARGEST_PARCEL = 1 << 26  # bytes of partitions that one job sends
 
-Job = Callable[[], list[bytes]]  # returns the replies
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """Something for Spark to do that returns replies; `parcels` counts the bytes of rows sent."""
+
+    run: Callable[[], list[bytes]]
+    parcels: int = 0
 
 
 class Supply(Protocol):
@@ -69,21 +75,21 @@ class DriverSupply:
 
     def fetch(self, errand: Errand, missing: Sequence[int]) -> Iterator[Job]:
         """Send the partitions to the tasks that miss them, as many at once as is prudent."""
-        for group in self._groups(missing):
+        for group, size in self._groups(missing):
             loads = {number: self._partitions[number].load for number in group}
-            yield partial(self.crew.run, replace(errand, loads=loads), group)
+            yield Job(partial(self.crew.run, replace(errand, loads=loads), group), size)
 
-    def _groups(self, numbers: Sequence[int]) -> Iterator[list[int]]:
+    def _groups(self, numbers: Sequence[int]) -> Iterator[tuple[list[int], int]]:
         group: list[int] = []
         size = 0
         for number in numbers:
             group.append(number)
             size += len(to_bytes(self._partitions[number]))
             if size > LARGEST_PARCEL:
-                yield group
+                yield group, size
                 group, size = [], 0
         if group:
-            yield group
+            yield group, size
 
 
 class FrameSupply:
@@ -104,11 +110,11 @@ class FrameSupply:
         """Read the whole frame, and remember where each part of it was read."""
         placed = self._placing(errand, range(len(self._places))).persist()
         self.crew = crews.follow(self._spark, placed, self._n_tasks)
-        yield partial(_replies, placed)
+        yield Job(partial(_replies, placed))
 
     def fetch(self, errand: Errand, missing: Sequence[int]) -> Iterator[Job]:
         """Read some partitions again, where Spark happens to read them."""
-        yield partial(_replies, self._placing(errand, missing))
+        yield Job(partial(_replies, self._placing(errand, missing)))
 
     def _placing(self, errand: Errand, numbers: Sequence[int]) -> Any:
         from pyspark.sql.functions import spark_partition_id

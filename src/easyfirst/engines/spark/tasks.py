@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -61,7 +62,8 @@ class Placement:
         import pyarrow as pa
         from pyspark import TaskContext
 
-        number, read = self.reads.get(TaskContext.get().partitionId(), (None, None))
+        task: Any = TaskContext.get()
+        number, read = self.reads.get(task.partitionId(), (None, None))
         received = list(pieces)
         if number is None or read is None:
             return
@@ -104,13 +106,14 @@ def spool_here(fit: str) -> Spool:
 
 def to_bytes(value: Any) -> bytes:
     """Serialize by Spark's own means, which are those of every function that Spark runs."""
-    from pyspark.serializers import CloudPickleSerializer
-
-    return bytes(CloudPickleSerializer().dumps(value))
+    return bytes(_serializer().dumps(value))
 
 
 def from_bytes(blob: bytes) -> Any:
     """Undo `to_bytes`."""
-    from pyspark.serializers import CloudPickleSerializer
+    return _serializer().loads(blob)
 
-    return CloudPickleSerializer().loads(blob)
+
+def _serializer() -> Any:
+    serializers: Any = importlib.import_module("pyspark.serializers")
+    return serializers.CloudPickleSerializer()
