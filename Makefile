@@ -11,8 +11,6 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check
 # What the tests run with: every engine is the real one.
 EXTRAS := dev,tool,plot,dask,ray,spark
-BENCHMARKS := $(filter-out benchmarks/_% benchmarks/torture.py,$(sort $(wildcard benchmarks/*.py)))
-
 CLUSTERS := tests/test_clusters.py tests/test_ray.py tests/test_spark.py
 
 .DEFAULT_GOAL := help
@@ -57,12 +55,9 @@ fuzz: $(VENV)/.fuzz ## Feed the loader of model files hostile files for FUZZ_SEC
 torture: $(VENV)/.dev ## Kill workers during ten whole fits on every cluster engine
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/torture.py
 
-bench: $(VENV)/.dev ## Run every script in benchmarks/
-	@$(if $(BENCHMARKS),,echo "benchmarks/ holds no scripts yet")
-	@set -e; for script in $(BENCHMARKS); do \
-		echo "== $$script"; \
-		$(BIN)/python "$$script"; \
-	done
+# Twenty minutes on two quiet cores; `make bench BENCH=--quick` takes a look.
+bench: $(VENV)/.bench ## Measure time and memory beside other methods, and write docs/benchmarks.md
+	$(BIN)/python benchmarks/speed.py --out docs/benchmarks.md $(BENCH)
 
 wheel: $(VENV)/.dev ## Build the wheel and the source archive into dist/
 	@rm -rf dist
@@ -105,4 +100,9 @@ $(VENV)/.docs: $(VENV)/.base
 $(VENV)/.fuzz: $(VENV)/.base
 	@echo "Installing easyfirst[fuzz]"
 	@$(PIP) install --no-build-isolation --constraint constraints.txt --editable '.[fuzz]'
+	@touch $@
+
+$(VENV)/.bench: $(VENV)/.base
+	@echo "Installing easyfirst[bench]"
+	@$(PIP) install --no-build-isolation --constraint constraints.txt --editable '.[bench]'
 	@touch $@

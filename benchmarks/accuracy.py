@@ -33,7 +33,7 @@ from easyfirst.datasets import (
 )
 from easyfirst.engines import Inline
 from easyfirst.local.passes import Frame
-from easyfirst.local.steps import Problem
+from easyfirst.local.weighing import Problem
 from easyfirst.losses import Squared
 from easyfirst.penalties import NoPenalty
 from easyfirst.regularizers import Entropic

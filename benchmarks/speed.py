@@ -3,235 +3,351 @@
     python benchmarks/speed.py [--quick] [--repeats 3] [--out docs/benchmarks.md]
 
 The floor is the normal equations by NumPy: X'X, X'y, solve. Everything is timed side by side in one
-run; compare ratios, not seconds. Peers: scikit-learn, and self-paced learning written naively.
+run, methods taking turns; compare ratios, not seconds. With `--out`, the page and its pictures are
+written; `--quick` takes small sizes, for a look.
 """
 
 from __future__ import annotations
 
 import argparse
-import gc
+import os
 import platform
-import resource
-import subprocess
-import sys
-import threading
-import time
 import warnings
-from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 
+import _figures
+import _measuring
+import _peers
 import numpy as np
-from sklearn.linear_model import HuberRegressor, LinearRegression, Ridge, SGDRegressor
+import scipy.sparse as sp
+import sklearn
+from _measuring import Timing
+from _peers import DEFAULT, DENSE, FLOOR, HUBER, LEAST_SQUARES, NAIVE, ORACLE, PAPER, make
 
 from easyfirst import SelfPacedRegressor
-from easyfirst.baselines import Torrent
 
-SIZES = [(1_000_000, 100), (50_000, 100), (10_000, 100), (10_000, 400)]
-QUICK_SIZES = [(50_000, 100), (10_000, 100)]
 RATIOS = (0.1, 0.5, 0.9)
-NOISE = 0.1
-
-Fit = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
-
-
-def make(n: int, p: int, ratio: float, seed: int = 0):
-    """Return X, y, which rows are clean, and the true coefficients."""
-    rng = np.random.default_rng(seed)
-    X = rng.standard_normal((n, p))
-    coef = rng.random(p)
-    coef /= np.linalg.norm(coef)
-    y = X @ coef + NOISE * rng.standard_normal(n)
-    clean = rng.random(n) >= ratio
-    reach = 5 * np.abs(y[clean]).max()
-    y[~clean] += rng.uniform(-reach, reach, size=int(np.sum(~clean)))
-    return X, y, clean, coef
+LIMITS = {0.1: 1.02, 0.5: 1.05, 0.9: 1.25}  # on the error over the oracle's, at a million rows
+HOPELESS = (10_000, 400, 0.9)  # a thousand clean rows for 400 coefficients
 
 
-def normal_equations(X, y, clean):
-    """Solve for all rows by NumPy: the floor."""
-    return np.linalg.solve(X.T @ X, X.T @ y)
+@dataclass(frozen=True)
+class Plan:
+    """What is measured, and at which sizes."""
 
-
-def oracle(X, y, clean):
-    """Solve for the clean rows by NumPy."""
-    return normal_equations(X[clean], y[clean], clean)
-
-
-def naive_self_paced(X, y, clean):
-    """Fit the paper's schedule on pooled rows, selecting and solving afresh every round."""
-    coef = np.linalg.solve(X.T @ X + np.eye(X.shape[1]), X.T @ y)
-    pace, selected = 0.1, None
-    for _ in range(200):
-        now = np.square(y - X @ coef) < pace
-        if pace >= 1.0 and selected is not None and np.array_equal(now, selected):
-            break
-        rows, target, selected = X[now], y[now], now
-        coef = np.linalg.solve(rows.T @ rows + np.eye(X.shape[1]), rows.T @ target)
-        pace = min(1.1 * pace, 1.0)
-    return coef
-
-
-def of(model) -> Fit:
-    """Return a fit function for an estimator, created afresh each time."""
-    return lambda X, y, clean: model().fit(X, y).coef_
-
-
-def torrent(X, y, clean):
-    """Fit TORRENT with the true share of corrupted rows, which nobody knows."""
-    return Torrent(corruption_ratio=float(np.mean(~clean))).fit(X, y).coef_
-
-
-OURS = {
-    "**SelfPacedRegressor()**": of(SelfPacedRegressor),
-    "**SelfPacedRegressor.paper()**": of(SelfPacedRegressor.paper),
-}
-PEERS = {
-    "normal equations (floor)": normal_equations,
-    "oracle (clean rows)": oracle,
-    "scikit-learn Ridge(cholesky)": of(lambda: Ridge(alpha=1e-9, solver="cholesky")),
-    "scikit-learn LinearRegression": of(LinearRegression),
-    "scikit-learn HuberRegressor": of(lambda: HuberRegressor(max_iter=1000)),
-    "scikit-learn SGDRegressor(huber)": of(lambda: SGDRegressor(loss="huber", random_state=0)),
-    "TORRENT given the true ratio": torrent,
-    "self-paced learning, naive": naive_self_paced,
-}
-
-
-def measure(n: int, p: int, ratio: float, repeats: int) -> dict[str, tuple[float, float, float]]:
-    """Return {method: (median seconds, spread, coefficient error)}; methods take turns."""
-    X, y, clean, coef = make(n, p, ratio)
-    methods = PEERS | OURS
-    seconds: dict[str, list[float]] = {name: [] for name in methods}
-    error: dict[str, float] = {}
-    SelfPacedRegressor().fit(X[:3000], y[:3000])  # first use loads libraries
-    for _ in range(repeats):
-        for name, fit in methods.items():
-            gc.collect()
-            began = time.perf_counter()
-            found = fit(X, y, clean)
-            seconds[name].append(time.perf_counter() - began)
-            error[name] = float(np.linalg.norm(found - coef))
-    return {
-        name: (float(np.median(times)), float(np.ptp(times)), error[name])
-        for name, times in seconds.items()
-    }
-
-
-def table(n: int, p: int, repeats: int) -> list[str]:
-    """Return the Markdown table of one size."""
-    cells = {ratio: measure(n, p, ratio, repeats) for ratio in RATIOS}
-    lines = [
-        f"## {n:,} x {p}",
-        "",
-        "| method | "
-        + " | ".join(f"{ratio:.0%}: time / floor (s); error" for ratio in RATIOS)
-        + " |",
-        "|---|" + "---|" * len(RATIOS),
-    ]
-    for name in PEERS | OURS:
-        parts = []
-        for ratio in RATIOS:
-            middle, spread, error = cells[ratio][name]
-            floor = cells[ratio]["normal equations (floor)"][0]
-            parts.append(f"{middle / floor:.1f} ({middle:.3f} +- {spread / 2:.3f}); {error:.4f}")
-        lines.append(f"| {name} | " + " | ".join(parts) + " |")
-    ours, best = "**SelfPacedRegressor()**", "oracle (clean rows)"
-    oracle_row = [f"{cell[ours][2] / cell[best][2]:.3f}" for cell in cells.values()]
-    lines += ["", f"Default's error over the oracle's: {', '.join(oracle_row)}.", ""]
-    return lines
-
-
-def memory(n: int, p: int) -> str:
-    """Return how much memory a default fit takes above its data, measured in a fresh process."""
-    code = (
-        "import sys; sys.path.insert(0, 'benchmarks'); import speed; "
-        f"print(speed.extra_memory({n}, {p}))"
+    tables: tuple[tuple[int, int], ...] = (
+        (1_000_000, 100),
+        (50_000, 100),
+        (10_000, 100),
+        (10_000, 400),
     )
-    out = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    ).stdout
-    return f"{100 * float(out):.1f} %"
+    memory: tuple[int, int] = (1_000_000, 100)
+    rows: tuple[int, ...] = (10_000, 30_000, 100_000, 300_000, 1_000_000, 4_000_000)
+    batches: tuple[int, ...] = (10, 30, 100, 300, 1_000)
+    batch_rows: int = 1_000_000
+    columns: tuple[int, ...] = (20, 50, 100, 200, 500, 1_000)
+    column_rows: int = 50_000
+    sparse: tuple[int, int] = (200_000, 20_000)
+    phases: tuple[int, int] = (1_000_000, 100)
 
 
-def extra_memory(n: int, p: int) -> float:
-    """Return how much this process grows at most during a fit, over the size of X."""
-    X, y, _, _ = make(n, p, 0.5)
-    SelfPacedRegressor().fit(X[:3000], y[:3000])
-    gc.collect()
-    before, peak, done = resident_bytes(), 0, threading.Event()
-
-    def watch() -> None:
-        nonlocal peak
-        while not done.wait(0.002):
-            peak = max(peak, resident_bytes())
-
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    SelfPacedRegressor().fit(X, y)
-    done.set()
-    watcher.join()
-    return (peak - before) / X.nbytes
+QUICK = Plan(
+    tables=((50_000, 100), (10_000, 100)),
+    memory=(200_000, 100),
+    rows=(10_000, 30_000, 100_000),
+    batches=(10, 100),
+    batch_rows=100_000,
+    columns=(20, 100),
+    column_rows=20_000,
+    sparse=(40_000, 6_000),
+    phases=(200_000, 100),
+)
 
 
-def resident_bytes() -> int:
-    """Return the memory this process has in use now (Linux)."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * resource.getpagesize()
+@dataclass
+class Page:
+    """The lines of the page, the verdicts on what was promised, and where pictures go."""
+
+    figures: Path | None
+    lines: list[str] = field(default_factory=list)
+    verdicts: list[tuple[str, str, bool]] = field(default_factory=list)
+
+    def add(self, *lines: str) -> None:
+        """Append lines and show them."""
+        self.lines += lines
+        print("\n".join(lines), flush=True)
+
+    def promise(self, what: str, measured: str, kept: bool) -> None:
+        """Note whether a promise was kept."""
+        self.verdicts.append((what, measured, bool(kept)))
+
+    def picture(self, name: str, caption: str, draw, *args) -> None:
+        """Draw a picture, if the page is written to a file."""
+        if self.figures is not None:
+            draw(self.figures / name, *args)
+            self.add(f"![{caption}](figures/{name})", "")
 
 
-def growth(sizes: list[int], p: int = 50) -> list[str]:
-    """Return the time of the default over the number of rows, and the slope on log-log axes."""
-    seconds = []
-    for n in sizes:
-        X, y, _, _ = make(n, p, 0.4)
-        times = []
-        for _ in range(3):
-            began = time.perf_counter()
-            SelfPacedRegressor().fit(X, y)
-            times.append(time.perf_counter() - began)
-        seconds.append(min(times))
-    large = [k for k, n in enumerate(sizes) if n >= 100_000]
-    logs = np.log([sizes[k] for k in large]), np.log([seconds[k] for k in large])
-    slope = np.polyfit(*logs, 1)[0] if len(large) > 1 else float("nan")
-    rows = [f"| {n:,} | {s:.3f} |" for n, s in zip(sizes, seconds, strict=True)]
-    return [
-        f"## Growth over rows (p = {p}, 40 % corrupted)",
+def warm_up() -> None:
+    """Use every method once: first use loads and compiles."""
+    X, y, clean, _ = make(3000, 10, 0.3)
+    for fit in DENSE.values():
+        fit(X, y, clean)
+
+
+def table(page: Page, n: int, p: int, repeats: int) -> None:
+    """Add the table of one size: every method at every share of corrupted rows."""
+    cells: dict[float, dict[str, Timing]] = {}
+    for ratio in RATIOS:
+        if (n, p, ratio) != HOPELESS:
+            X, y, clean, coef = make(n, p, ratio)
+            runs = {name: _bound(fit, X, y, clean) for name, fit in DENSE.items()}
+            cells[ratio] = _measuring.taking_turns(runs, repeats, coef)
+    header = " | ".join(f"{ratio:.0%}: time / floor (s); error" for ratio in cells)
+    page.add(f"## {n:,} x {p}", "", f"| method | {header} |", "|---|" + "---|" * len(cells))
+    for name in DENSE:
+        parts = [_cell(times[name], times[FLOOR].median) for times in cells.values()]
+        page.add(f"| {name} | " + " | ".join(parts) + " |")
+    page.add("")
+    _judge_size(page, n, p, cells)
+    relative = {
+        f"{ratio:.0%}": {name: times[name].median / times[FLOOR].median for name in DENSE}
+        for ratio, times in cells.items()
+    }
+    page.picture(
+        f"bench-{n}x{p}.svg",
+        f"Time of every method, {n:,} x {p}",
+        _figures.bars,
+        f"{n:,} x {p}",
+        relative,
+    )
+
+
+def _bound(fit, X, y, clean):
+    return lambda: fit(X, y, clean)
+
+
+def _cell(timing: Timing, floor: float) -> str:
+    return (
+        f"{timing.median / floor:.1f} ({timing.median:.3f} +- {timing.spread:.3f}); "
+        f"{timing.error:.4f}"
+    )
+
+
+def _judge_size(page: Page, n: int, p: int, cells: dict[float, dict[str, Timing]]) -> None:
+    ours = {ratio: times[DEFAULT] for ratio, times in cells.items()}
+    floor = {ratio: times[FLOOR].median for ratio, times in cells.items()}
+    errors = {ratio: ours[ratio].error / cells[ratio][ORACLE].error for ratio in cells}
+    size = f"{n:,} x {p}"
+    page.add(
+        "Default's error over the oracle's: "
+        + ", ".join(f"{e:.3f}" for e in errors.values())
+        + ".",
         "",
-        "| rows | seconds |",
+    )
+    if n < 1_000_000:
+        over = [ours[r].median - 10 * floor[r] for r in cells]
+        page.promise(
+            f"{size}: default at most 100 ms above 10 floors",
+            ", ".join(f"{1000 * o:+.0f} ms" for o in over),
+            max(over) <= 0.1,
+        )
+        return
+    times = [ours[r].median / floor[r] for r in cells]
+    page.promise(f"{size}: default at most 3 floors", _listed(times), max(times) <= 3)
+    faster = [cells[r][LEAST_SQUARES].median / ours[r].median for r in cells]
+    page.promise(f"{size}: never slower than LinearRegression", _listed(faster), min(faster) >= 1)
+    faster = [cells[r][HUBER].median / ours[r].median for r in cells]
+    page.promise(f"{size}: 5 times as fast as HuberRegressor", _listed(faster), min(faster) >= 5)
+    page.promise(
+        f"{size}: error at most {'/'.join(map(str, LIMITS.values()))} times the oracle's",
+        ", ".join(f"{errors[r]:.3f}" for r in cells),
+        all(errors[r] <= LIMITS[r] for r in cells),
+    )
+    paper = [cells[r][PAPER].median / floor[r] for r in cells]
+    page.promise(f"{size}: paper() at most 20 floors", _listed(paper), max(paper) <= 20)
+    faster = [cells[r][NAIVE].median / cells[r][PAPER].median for r in cells]
+    page.promise(f"{size}: paper() twice as fast as naive", _listed(faster), min(faster) >= 2)
+
+
+def _listed(values: list[float]) -> str:
+    return ", ".join(f"{value:.1f}" for value in values)
+
+
+def memory(page: Page, n: int, p: int) -> None:
+    """Add how much memory fits take above what was there before."""
+    page.add(
+        "## Memory",
+        "",
+        f"Growth of a fresh process during a fit of {n:,} x {p} (50 % corrupted), in units of X.",
+        "",
+        "| method | memory / X |",
         "|---|---|",
-        *rows,
+    )
+    for name in (FLOOR, "scikit-learn Ridge(cholesky)", LEAST_SQUARES, HUBER, PAPER, DEFAULT):
+        extra = _measuring.extra_memory(name, n, p)
+        page.add(f"| {name} | {100 * extra:.1f} % |")
+    page.add("")
+    page.promise("default: memory at most 15 % of X", f"{100 * extra:.1f} %", extra <= 0.15)
+
+
+def growth(page: Page, plan: Plan, repeats: int) -> None:
+    """Add the time over rows, batches and columns, with a picture."""
+    rows = {n: _both(make(n, 50, 0.4), repeats) for n in plan.rows}
+    data = make(plan.batch_rows, 100, 0.4)
+    batches = {m: _both(data, repeats, n_batches=m) for m in plan.batches}
+    columns = {p: _both(make(plan.column_rows, p, 0.4), repeats) for p in plan.columns}
+    page.add("## Growth", "", "Default fit and floor, 40 % corrupted, median seconds.", "")
+    panels = []
+    for label, measured in (
+        ("rows (50 columns)", rows),
+        (f"batches ({plan.batch_rows:,} x 100)", batches),
+        (f"columns ({plan.column_rows:,} rows)", columns),
+    ):
+        sizes = list(measured)
+        ours, floor = ([pair[k].median for pair in measured.values()] for k in (0, 1))
+        page.add(f"| {label} | " + " | ".join(f"{size:,}" for size in sizes) + " |")
+        page.add("|---|" + "---|" * len(sizes))
+        page.add("| default | " + " | ".join(f"{s:.3f}" for s in ours) + " |")
+        page.add("| floor | " + " | ".join(f"{s:.3f}" for s in floor) + " |", "")
+        panels.append((label, sizes, {"default": ours, "floor": floor}))
+    page.picture("bench-growth.svg", "Time over rows, batches and columns", _figures.growth, panels)
+    _judge_growth(page, panels)
+
+
+def _both(data, repeats: int, **settings) -> tuple[Timing, Timing]:
+    X, y, clean, _ = data
+    runs = {
+        "default": lambda: SelfPacedRegressor(**settings).fit(X, y).coef_,
+        "floor": lambda: _peers.normal_equations(X, y, clean),
+    }
+    timings = _measuring.taking_turns(runs, repeats)
+    return timings["default"], timings["floor"]
+
+
+def _judge_growth(page: Page, panels) -> None:
+    (_, rows, over_rows), (_, _, over_batches), (_, _, over_columns) = panels
+    slope = float(np.polyfit(np.log(rows), np.log(over_rows["default"]), 1)[0])
+    page.promise("slope over rows at most 1.05", f"{slope:.2f}", slope <= 1.05)
+    most = max(over_batches["default"]) / over_batches["default"][0]
+    page.promise("most over fewest batches at most 1.3 times", f"{most:.2f}", most <= 1.3)
+    ours, floor = (over_columns[name][-1] / over_columns[name][0] for name in ("default", "floor"))
+    page.promise(
+        "growth over columns no worse than the floor's", f"{ours:.0f} : {floor:.0f}", ours <= floor
+    )
+
+
+def sparse(page: Page, n: int, p: int, repeats: int, density: float = 0.002) -> None:
+    """Add the time on sparse columns, where a Gram matrix would be larger than the data."""
+    rng = np.random.default_rng(0)
+    per_row = max(1, round(density * p))
+    indices = rng.integers(0, p, n * per_row, dtype=np.int32)
+    indptr = np.arange(0, n * per_row + 1, per_row, dtype=np.int32)
+    X = sp.csr_array((rng.standard_normal(n * per_row), indices, indptr), shape=(n, p))
+    X.sum_duplicates()
+    coef = rng.standard_normal(p) / np.sqrt(per_row)
+    y = X @ coef + _peers.NOISE * rng.standard_normal(n)
+    bad = rng.random(n) < 0.2
+    y[bad] += rng.uniform(-20, 20, int(bad.sum()))
+    runs = {name: _bound(fit, X, y, None) for name, fit in _peers.SPARSE.items()}
+    page.add(
+        f"## Sparse, {n:,} x {p:,} at {density:.1%}",
         "",
-        f"Slope on log-log axes from 100,000 rows on: {slope:.2f}.",
+        "20 % corrupted. No matrix of all columns is formed, neither dense rows nor X'X.",
+        "",
+        "| method | seconds | error |",
+        "|---|---|---|",
+    )
+    for name, timing in _measuring.taking_turns(runs, repeats, coef).items():
+        page.add(f"| {name} | {timing.median:.2f} +- {timing.spread:.2f} | {timing.error:.3f} |")
+    page.add("")
+
+
+def phases(page: Page, n: int, p: int) -> None:
+    """Add where the time of one fit goes, by phase and by kind of work."""
+    page.add(
+        "## Where the time goes",
+        "",
+        f"One fit of {n:,} x {p}, 50 % corrupted, by phase. *Passes* are products of X with a",
+        "vector and what is done with each row meanwhile, *Gram matrices* are X'X, *driver* is the",
+        "rest: mixtures, solves, distances in X, consensus. The default finds its pace on a sample",
+        "and forms its Gram matrices there; on all rows it makes a few passes, each of which reads",
+        "X once: residual, weight, histogram and pull while a block is in cache. The last of them",
+        "is the polish. The paper's configuration forms Gram matrices of the rows that changed.",
+        "",
+        "| fit | phase | passes | Gram matrices | driver | seconds | share |",
+        "|---|---|---|---|---|---|---|",
+    )
+    X, y, _, _ = make(n, p, 0.5)
+    drawn = {}
+    for label, model in (("default", SelfPacedRegressor), ("paper()", SelfPacedRegressor.paper)):
+        model().fit(X, y)
+        clock = _measuring.PhaseClock()
+        with clock.running():
+            model().fit(X, y)
+        total = sum(clock.seconds.values())
+        drawn[label] = {}
+        for phase in dict.fromkeys(phase for phase, _ in clock.seconds):
+            kinds = [clock.seconds.get((phase, k), 0.0) for k in _measuring.KINDS]
+            counts = [clock.calls.get((phase, k), 0) for k in _measuring.KINDS]
+            shown = [
+                f"{s:.3f}" + (f" ({c})" if c else "") for s, c in zip(kinds, counts, strict=True)
+            ]
+            share = f"{sum(kinds):.3f} | {sum(kinds) / total:.0%}"
+            page.add(f"| {label} | {phase} | " + " | ".join(shown) + f" | {share} |")
+            drawn[label][phase] = sum(kinds)
+    page.add("", "In parentheses: how often the workers were asked.", "")
+    page.picture("bench-phases.svg", "Seconds of one fit by phase", _figures.phases, drawn)
+
+
+def opening(repeats: int) -> list[str]:
+    """Return the first lines of the page."""
+    left_out = (
+        f" Not installed and left out: {', '.join(_peers.LEFT_OUT)}." if _peers.LEFT_OUT else ""
+    )
+    return [
+        "# Benchmarks",
+        "",
+        "`make bench` makes this page. Times are in units of the floor, the normal",
+        f"equations (in parentheses seconds: median and half the range of {repeats} runs, methods",
+        f"taking turns). {platform.machine()}, {os.cpu_count()} cores, Python "
+        f"{platform.python_version()}, NumPy {np.__version__}, scikit-learn {sklearn.__version__}."
+        f"{left_out}",
         "",
     ]
+
+
+def verdicts(page: Page) -> list[str]:
+    """Return the table of what was promised."""
+    rows = [
+        f"| {what} | {measured} | {'kept' if kept else '**missed**'} |"
+        for what, measured, kept in page.verdicts
+    ]
+    return ["## Promises", "", "| promise | measured | |", "|---|---|---|", *rows, ""]
 
 
 def main() -> None:
-    """Run everything and print the page."""
+    """Measure, print, and write the page if asked."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small sizes only")
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--out", type=Path, help="write the page here, pictures beside it")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    lines = [
-        "# Benchmarks",
-        "",
-        "`python benchmarks/speed.py` makes this page. Times are in units of the floor (seconds,",
-        f"median and half the range of {options.repeats} run(s)) on {platform.machine()}, Python "
-        f"{platform.python_version()}, NumPy {np.__version__}.",
-        "",
-    ]
-    for n, p in QUICK_SIZES if options.quick else SIZES:
-        lines += table(n, p, options.repeats)
-    n = 100_000 if options.quick else 1_000_000
-    lines += ["## Memory", "", f"Above the data, {n:,} x 100: {memory(n, 100)} of X.", ""]
-    sizes = [10_000, 100_000, 300_000] if options.quick else [10**4, 10**5, 10**6, 4 * 10**6]
-    lines += growth(sizes)
-    text = "\n".join(lines)
-    print(text)
+    plan = QUICK if options.quick else Plan()
+    page = Page(options.out.parent / "figures" if options.out else None)
+    warm_up()
+    for n, p in plan.tables:
+        table(page, n, p, options.repeats)
+    memory(page, *plan.memory)
+    growth(page, plan, options.repeats)
+    sparse(page, *plan.sparse, options.repeats)
+    phases(page, *plan.phases)
+    print("\n".join(verdicts(page)))
     if options.out:
-        options.out.write_text(text)
+        lines = opening(options.repeats) + verdicts(page) + page.lines
+        options.out.write_text("\n".join(lines).rstrip("\n") + "\n")
 
 
 if __name__ == "__main__":

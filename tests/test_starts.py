@@ -24,7 +24,7 @@ from easyfirst.datasets import (
 from easyfirst.engines import Inline
 from easyfirst.errors import NoSingleModelWarning
 from easyfirst.local.passes import Frame
-from easyfirst.local.steps import Problem
+from easyfirst.local.weighing import Problem
 from easyfirst.losses import Squared
 from easyfirst.penalties import NoPenalty, Ridge
 from easyfirst.regularizers import Entropic, Hard, Welsch

@@ -7,10 +7,11 @@ import pytest
 import scipy.sparse as sp
 
 from easyfirst.contracts import Batch, Resident
-from easyfirst.local import passes, products, steps
+from easyfirst.local import passes, products, steps, weighing
 from easyfirst.local.passes import Frame
-from easyfirst.local.steps import Change, Problem, Weighting
+from easyfirst.local.steps import Change
 from easyfirst.local.strata import FarRule
+from easyfirst.local.weighing import Problem, Weighting
 from easyfirst.losses import Squared
 from easyfirst.regularizers import Entropic
 from problems import corrupted_rows
@@ -58,7 +59,7 @@ def test_a_sweep_counts_and_weighs_as_separate_passes_do(case):
     )
     residual = batch.y - design @ COEF
     s = np.ones(len(residual)) if batch.sample_weight is None else batch.sample_weight
-    v = steps.weigh(Resident(batch), NOW, problem)
+    v = weighing.weigh(Resident(batch), NOW, problem)
     assert tally.square == pytest.approx(float(s * v @ residual**2), rel=1e-9)
 
 
@@ -66,8 +67,8 @@ def test_a_worker_that_forgot_the_sweep_finds_the_same_weights(case):
     batch, problem, _ = case
     kept = Resident(batch)
     steps.sweep(kept, Change(NOW, BEFORE), problem)
-    remembered = steps.weigh(kept, NOW, problem)
-    afresh = steps.weigh(Resident(batch), NOW, problem)
+    remembered = weighing.weigh(kept, NOW, problem)
+    afresh = weighing.weigh(Resident(batch), NOW, problem)
     assert remembered.tobytes() == afresh.tobytes()
 
 

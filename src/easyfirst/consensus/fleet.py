@@ -10,8 +10,9 @@ import numpy as np
 
 from easyfirst.consensus.statistics import Diagonal, StackedStatistics
 from easyfirst.contracts import Batch, Matrix, Pace, Vector, Workers
-from easyfirst.local import products, steps
-from easyfirst.local.steps import Change, Description, Problem, Weighting, Whitener
+from easyfirst.local import products, steps, weighing
+from easyfirst.local.steps import Change, Description
+from easyfirst.local.weighing import Problem, Weighting, Whitener
 from easyfirst.summaries import LossSummary
 
 # Columns further from zero than this many of their standard deviations are shifted: products
@@ -130,7 +131,7 @@ class Fleet:
 
     def weights(self, now: Weightings) -> list[Vector]:
         """Return the weight of every row, batch by batch."""
-        return self.workers.map(steps.weigh, now, self.problem)
+        return self.workers.map(weighing.weigh, now, self.problem)
 
     def influence(self, now: Weightings, scale: float) -> Vector:
         """Return the totals of `steps.influence` over all batches."""

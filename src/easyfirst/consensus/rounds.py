@@ -15,12 +15,13 @@ from easyfirst.consensus.admm import AdmmSettings
 from easyfirst.consensus.fleet import Fleet, Weightings
 from easyfirst.consensus.gram import Tether, is_well_conditioned
 from easyfirst.consensus.history import History, IterationRecord, RoundRecord
+from easyfirst.consensus.progress import Progress
 from easyfirst.consensus.solution import Solution
 from easyfirst.consensus.statistics import Diagonal, Objective, StackedStatistics
 from easyfirst.consensus.status import Status
 from easyfirst.contracts import EVERY_ROW, Ledger, Matrix, Pace, Vector
 from easyfirst.errors import NoRowSelectedError
-from easyfirst.local.steps import Whitener
+from easyfirst.local.weighing import Whitener
 from easyfirst.schedules import Calibrated, PaceSchedule
 from easyfirst.summaries import LossSummary
 
@@ -28,19 +29,11 @@ from easyfirst.summaries import LossSummary
 # correct what is left, and the selection may flicker for hundreds of iterations.
 WHILE_GROWING = 30
 
-# A step that shrinks by less than this from one round to the next shows a metric that does not fit.
-STALLED = 0.5
-
-LATER_STEPS = 2.0  # what is left, over what the last two steps alone would say
-
 # Share of the weight that may change before Gram matrices are summed anew: until then, each round
 # costs only the rows that changed.
 DRIFT = 0.1
 
 TETHER = 1e-4  # pull of the last coefficients, in rows per row
-
-CAREFUL = 0.5  # length of a step where rows are few,
-PATIENCE = 15  # and number of steps after which any step shrinks
 
 # Called after each round; returning True ends the fit.
 OnRound = Callable[[RoundRecord], bool]
@@ -150,9 +143,7 @@ class _Walk:
     pace: Pace | None = None
     losses: LossSummary | None = None
     number: int = 0
-    calibrated_steps: int = 0
-    moved: float = np.inf  # the last step of the coefficients, in standard errors
-    left: float = np.inf  # how far the end may still be, likewise
+    progress: Progress = field(default_factory=Progress)
     judged_by: Vector | None = None  # coefficients of the last round, if one pass did it all
     rounds: list[RoundRecord] = field(default_factory=list)
     iterations: list[IterationRecord] = field(default_factory=list)
@@ -210,7 +201,7 @@ class _Walk:
         else:
             self._alternate()
         self._stretch(last)
-        serves = self._permits_a_metric() and np.isfinite(self.moved)
+        serves = self._permits_a_metric() and np.isfinite(self.progress.moved)
         if serves and self.gram is not None and is_well_conditioned(self.gram):
             self.metric, self.is_borrowed = self.gram, False
 
@@ -219,7 +210,7 @@ class _Walk:
         if self.pace is None or not self.settings.schedule.is_final(self.pace):
             return False
         still = self.changed_share <= self.settings.tol
-        return still or self.left <= self.settings.schedule.step_tolerance
+        return still or self.progress.left <= self.settings.schedule.step_tolerance
 
     def read_out(self) -> None:
         """Where the pace is read off the residuals, read it once more at the last coefficients."""
@@ -397,16 +388,18 @@ class _Walk:
         assert self.pace is not None
         assert self.losses is not None
         if self.pace.width is None or not schedule.is_final(self.pace):
-            self.moved = self.left = np.inf
+            self.progress.start_anew()
             return
         step = self.solution.z - last
         length = 1.0
         if self.settings.solver != "admm":
-            length = self._step_length(schedule.stretch(self.pace, self.losses))
+            advice = schedule.stretch(self.pace, self.losses)
+            length = self.progress.step_length(advice, few_rows=self.settings.studentize)
             self.solution = self.solution.moved_to(last + length * step)
         size = float(step @ self._curve(step))
         moved = length * float(np.sqrt(max(size, 0.0) / (0.5 * self.pace.width * step.size)))
-        self._judge_progress(moved)
+        if self.progress.note(moved, by_metric=self.metric is not None):
+            self.metric = None
 
     def _curve(self, direction: Vector) -> Vector:
         """Return the weighted Gram matrix times a direction."""
@@ -414,28 +407,6 @@ class _Walk:
             return self.fleet.curve(self.before, direction)
         assert self.stats is not None
         return np.asarray(self.stats.pooled_gram @ direction)
-
-    def _judge_progress(self, moved: float) -> None:
-        """Say how far the end may be after a step, and give up a metric that leads there slowly."""
-        self.left = moved
-        if self.metric is not None and np.isfinite(self.moved):
-            shrunk = moved / max(self.moved, 1e-300)
-            if shrunk > STALLED:
-                self.metric = None
-            else:  # steps shrink geometrically, the later ones more slowly
-                self.left = LATER_STEPS * moved * shrunk / (1.0 - shrunk)
-        self.moved = moved
-
-    def _step_length(self, advice: float) -> float:
-        """Return the schedule's advice, or less where rows are few, and less and less later on.
-
-        Thresholds follow the fit, and the fit the thresholds: full steps may go back and forth
-        between neighbouring selections for ever, above all where residuals are freed of their
-        own pull and answer a step more than in proportion.
-        """
-        self.calibrated_steps += 1
-        length = CAREFUL if self.settings.studentize else advice
-        return length * min(1.0, PATIENCE / self.calibrated_steps) ** 2
 
     def _points(self) -> Matrix:
         """Return the coefficients by which each batch judges its rows."""

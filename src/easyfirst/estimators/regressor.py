@@ -29,7 +29,7 @@ from easyfirst.estimators.saving import SavingMixin
 from easyfirst.estimators.streaming import Judgement, StreamingMixin
 from easyfirst.estimators.watching import Watch
 from easyfirst.local.passes import Frame
-from easyfirst.local.steps import Problem
+from easyfirst.local.weighing import Problem
 from easyfirst.losses import Loss, Squared
 from easyfirst.penalties import NoPenalty, Penalty, Ridge
 from easyfirst.regularizers import Hard, SelfPacedRegularizer

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from easyfirst.contracts import Engine, Resident, Source
 from easyfirst.estimators import clusters
 from easyfirst.local.judging import JudgedRows, Verdict, judge
-from easyfirst.local.steps import Problem, Weighting
+from easyfirst.local.weighing import Problem, Weighting
 from easyfirst.sources.parquet import write_rows
 
 NOT_GATHERED = ("weights_", "selected_")

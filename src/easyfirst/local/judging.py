@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from easyfirst.contracts import Resident, Vector
-from easyfirst.local import passes, steps
+from easyfirst.local import passes, weighing
 from easyfirst.local.passes import Frame
-from easyfirst.local.steps import Problem, Weighting
+from easyfirst.local.weighing import Problem, Weighting
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +41,7 @@ def judge(resident: Resident, weighting: Weighting, verdict: Verdict) -> JudgedR
     batch = resident.batch
     everything = Frame(fit_intercept=True)
     prediction = passes.predict(batch, everything, np.append(verdict.coef, verdict.intercept))
-    weights = steps.weigh(resident, weighting, verdict.problem)
+    weights = weighing.weigh(resident, weighting, verdict.problem)
     return JudgedRows(batch.row_ids, weights, batch.y - prediction, prediction)
 
 

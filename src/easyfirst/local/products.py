@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from easyfirst.contracts import Resident, Vector
 from easyfirst.local import passes
-from easyfirst.local.steps import Problem, Weighting, importance, weigh
+from easyfirst.local.weighing import Problem, Weighting, importance, weigh
 
 
 def curve(resident: Resident, weighting: Weighting, message: tuple[Problem, Vector]) -> Vector:

@@ -6,84 +6,33 @@ without it. Weights are never sent: they follow from the coefficients and the pa
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from easyfirst.contracts import Batch, Matrix, Resident, Thresholds, Vector
+from easyfirst.contracts import Batch, Matrix, Resident, Vector
 from easyfirst.local import passes
-from easyfirst.local.passes import Frame
-from easyfirst.local.strata import FarRule
-from easyfirst.losses import Loss
-from easyfirst.regularizers import SelfPacedRegularizer
+from easyfirst.local.weighing import (
+    Problem,
+    Weighting,
+    digest_of,
+    importance,
+    judged_residual,
+    losses_of,
+    pacing,
+    residual_at,
+    rule_weights,
+    strata_of,
+    weigh,
+    weights_afresh,
+)
 from easyfirst.summaries import histogram
 
-NEGLIGIBLE = 1e-10  # a row that counts for less counts for nothing, and then costs nothing
 NO_MATRIX = np.zeros((0, 0))
 ROWS_FOR_MOMENTS = (64, 256)  # least and most per batch; enough to tell position from spread
-
-
-@dataclass(frozen=True, eq=False)
-class Problem:
-    """What stays the same for the whole fit; sent with every step."""
-
-    frame: Frame
-    loss: Loss
-    regularizer: SelfPacedRegularizer
-    anchor: float = 1.0
-    far_rule: FarRule | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class Whitener:
-    """A root of the inverse Gram matrix of a fit, by which a row's own pull on it is known."""
-
-    root: Matrix
-
-    @cached_property
-    def digest(self) -> bytes:
-        """A key for equality: the matrix itself is too large to compare often."""
-        return _digest(self.root)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Whitener) and self.digest == other.digest
-
-    def __hash__(self) -> int:
-        return hash(self.digest)
-
-
-@dataclass(frozen=True)
-class Weighting:
-    """All that decides the weights of one batch: coefficients, thresholds, width.
-
-    There is one (below, above) pair of thresholds, or one per stratum of the problem.
-
-    With a whitener, residuals are freed of the pull that their own row had on the fit. That
-    matters where rows are few: a row far out in X draws the fit to itself and then looks clean.
-    """
-
-    coef: tuple[float, ...] | None  # a tuple, so that equal weightings compare equal
-    thresholds: Thresholds = ((np.inf, np.inf),)
-    width: float | None = None
-    whitener: Whitener | None = None
-
-    @property
-    def keeps_every_row(self) -> bool:
-        """Return whether all weights are one whatever the losses."""
-        return self.coef is None or all(
-            level == np.inf for pair in self.thresholds for level in pair
-        )
-
-    @property
-    def single(self) -> float | None:
-        """Return the threshold if there is just one."""
-        levels = {level for pair in self.thresholds for level in pair}
-        return levels.pop() if len(levels) == 1 else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,17 +94,17 @@ def describe(resident: Resident, message: None, problem: None) -> Description:
 
 def summarize(resident: Resident, weighting: Weighting, problem: Problem) -> Vector:
     """Return signed histograms, one per stratum, of the residuals that judge the rows."""
-    residual = _judged_residual(resident, weighting, problem)
+    residual = judged_residual(resident, weighting, problem)
     return _histograms(resident, residual, problem)
 
 
 def _histograms(resident: Resident, residual: Vector, problem: Problem) -> Vector:
-    losses = _losses(resident.batch.y, residual, problem)
+    losses = losses_of(resident.batch.y, residual, problem)
     signed = np.copysign(np.sqrt(losses), residual)
     s = resident.batch.sample_weight
     if problem.far_rule is None:
         return histogram(signed, s, problem.anchor)[None]
-    strata = _strata(resident, problem.far_rule)
+    strata = strata_of(resident, problem.far_rule)
     rows = [np.flatnonzero(strata == k) for k in range(problem.far_rule.n_strata)]
     return np.stack(
         [histogram(signed[r], None if s is None else s[r], problem.anchor) for r in rows]
@@ -176,8 +125,8 @@ def form(resident: Resident, change: Change, problem: Problem) -> Statistics:
     row_weights, tally = _weigh_and_count(resident, change, problem)
     inner, rhs = _gram(resident, row_weights, change.reference, problem)
     square = float(row_weights @ np.square(resident.batch.y))
-    pacing = _pacing(resident, change.now, problem)
-    return replace(tally, gram=inner, rhs=rhs, square=square, pacing=pacing)
+    paced = pacing(resident, change.now, problem)
+    return replace(tally, gram=inner, rhs=rhs, square=square, pacing=paced)
 
 
 def _gram(
@@ -192,14 +141,14 @@ def _gram(
 
     def summed(values: Vector) -> tuple[Matrix, Vector]:
         known: tuple[Matrix, Vector] = resident.recall(
-            "gram", _digest(values), lambda: passes.gram(batch, frame, values)
+            "gram", digest_of(values), lambda: passes.gram(batch, frame, values)
         )
         return known
 
     if reference is None:
         return summed(row_weights)
     base_weights = importance(batch) * resident.recall(
-        "reference weights", reference, lambda: _weights(resident, reference, problem)
+        "reference weights", reference, lambda: weights_afresh(resident, reference, problem)
     )
     difference = row_weights - base_weights
     rows = np.flatnonzero(difference)
@@ -236,7 +185,7 @@ def sweep(
         if now.keeps_every_row:
             v[rows] = 1.0
         else:
-            v[rows] = _rule_weights(resident, residual[rows], now, problem, rows)
+            v[rows] = rule_weights(resident, residual[rows], now, problem, rows)
         rhs += passes.transposed_times(block, problem.frame, s[rows] * v[rows] * residual[rows])
     resident.recall("residual", now.coef, lambda: residual)
     resident.recall("weights", now, lambda: v)
@@ -270,21 +219,6 @@ def _count(
     )
 
 
-def weigh(resident: Resident, weighting: Weighting, problem: Problem) -> Vector:
-    """Return the self-paced weight of each row, the paper's v."""
-    weights: Vector = resident.recall(
-        "weights", weighting, lambda: _weights(resident, weighting, problem)
-    )
-    return weights
-
-
-def _weights(resident: Resident, weighting: Weighting, problem: Problem) -> Vector:
-    if weighting.coef is None or weighting.keeps_every_row:
-        return np.ones(resident.batch.n_samples)
-    residual = _judged_residual(resident, weighting, problem)
-    return _rule_weights(resident, residual, weighting, problem)
-
-
 def influence(resident: Resident, message: tuple[Weighting, float], problem: Problem) -> Vector:
     """Return (sum v, sum psi', sum psi**2, sum psi'**2) with psi = v r; `message` has the scale.
 
@@ -294,7 +228,7 @@ def influence(resident: Resident, message: tuple[Weighting, float], problem: Pro
     assert weighting.coef is not None
     s = importance(resident.batch)
     v = weigh(resident, weighting, problem)
-    residual = _residual(resident, weighting.coef, problem)
+    residual = residual_at(resident, weighting.coef, problem)
     pull = v * residual
     slope = v * (1.0 - (1.0 - v) * np.minimum(np.square(residual / scale), 1400.0))
     return np.array([s @ v, s @ slope, s @ np.square(pull), s @ np.square(slope)])
@@ -330,101 +264,5 @@ def normal_residual(
     row_weights = importance(resident.batch) * weigh(resident, weighting, problem)
     if extended:
         return passes.extended_normal_residual(resident.batch, problem.frame, row_weights, coef)
-    residual = _residual(resident, tuple(coef.tolist()), problem)
+    residual = residual_at(resident, tuple(coef.tolist()), problem)
     return passes.normal_residual(resident.batch, problem.frame, row_weights, residual)
-
-
-def _digest(values: Vector) -> bytes:
-    return hashlib.blake2b(values.tobytes(), digest_size=16).digest()
-
-
-def importance(batch: Batch) -> Vector:
-    """Return the sample weight of each row."""
-    return np.ones(batch.n_samples) if batch.sample_weight is None else batch.sample_weight
-
-
-def _judged_residual(resident: Resident, weighting: Weighting, problem: Problem) -> Vector:
-    """Return the residuals by which rows are judged, without their own pull where that is known.
-
-    A row of leverage h that took part with weight v in the fit is judged by the residual of the
-    fit without it, r / (1 - v h), scaled back to the variance of a clean row.
-    """
-    assert weighting.coef is not None
-    residual = _residual(resident, weighting.coef, problem)
-    if weighting.whitener is None:
-        return residual
-    whitener = weighting.whitener
-    pull = resident.recall(
-        "leverage",
-        whitener.digest,
-        lambda: passes.leverage(resident.batch, problem.frame, whitener.root),
-    )
-    v = _rule_weights(resident, residual, weighting, problem)
-    rest = np.maximum(1.0 - v * pull, 1e-6)
-    return np.asarray(residual / rest / np.sqrt(1.0 + pull / rest))
-
-
-def _rule_weights(
-    resident: Resident,
-    residual: Vector,
-    weighting: Weighting,
-    problem: Problem,
-    rows: slice = slice(None),
-) -> Vector:
-    """Return the weights of some rows for their residuals."""
-    rule = problem.regularizer.with_width(weighting.width)
-    losses = _losses(resident.batch.y[rows], residual, problem)
-    weights = rule.weights(losses, _thresholds(resident, residual, weighting, problem, rows))
-    weights[weights < NEGLIGIBLE] = 0.0
-    return weights
-
-
-def _losses(y: Vector, residual: Vector, problem: Problem) -> Vector:
-    return problem.loss.value(y, y - residual)
-
-
-def _residual(resident: Resident, coef: tuple[float, ...], problem: Problem) -> Vector:
-    def compute() -> Vector:
-        batch = resident.batch
-        return batch.y - passes.predict(batch, problem.frame, np.array(coef))
-
-    residual: Vector = resident.recall("residual", coef, compute)
-    return residual
-
-
-def _strata(resident: Resident, rule: FarRule) -> NDArray[np.intp]:
-    found: NDArray[np.intp] = resident.recall(
-        "strata", rule.digest, lambda: rule.strata(resident.batch.X)
-    )
-    return found
-
-
-def _thresholds(
-    resident: Resident,
-    residual: Vector,
-    weighting: Weighting,
-    problem: Problem,
-    rows: slice = slice(None),
-) -> float | Vector:
-    if weighting.single is not None:
-        return weighting.single
-    if problem.far_rule is None or len(weighting.thresholds) == 1:
-        below, above = weighting.thresholds[0]
-        return np.where(residual < 0, below, above)
-    levels = np.array(weighting.thresholds)
-    side = (residual >= 0).astype(np.intp)
-    return np.asarray(levels[_strata(resident, problem.far_rule)[rows], side])
-
-
-def _pacing(resident: Resident, weighting: Weighting, problem: Problem) -> float:
-    """Return the sum of s f(v), the self-paced part of the objective."""
-    if weighting.keeps_every_row:
-        return 0.0
-    v = weigh(resident, weighting, problem)
-    rule = problem.regularizer.with_width(weighting.width)
-    if weighting.single is not None:
-        values = rule.value(v, weighting.single)
-    else:
-        residual = _judged_residual(resident, weighting, problem)
-        values = rule.value(v, _thresholds(resident, residual, weighting, problem))
-    return float(importance(resident.batch) @ values)

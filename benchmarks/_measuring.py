@@ -1,0 +1,170 @@
+"""Clocks: methods taking turns, memory in a process of its own, and phases within one fit."""
+
+from __future__ import annotations
+
+import gc
+import os
+import resource
+import subprocess
+import sys
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+from _peers import DENSE, make
+
+from easyfirst.consensus import model as plan
+from easyfirst.consensus.fleet import Fleet
+from easyfirst.contracts import ResidentWorkers
+from easyfirst.estimators import validation
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds of every run of one method, and the error of the last."""
+
+    seconds: tuple[float, ...]
+    error: float = float("nan")
+
+    @property
+    def median(self) -> float:
+        """The middle run."""
+        return float(np.median(self.seconds))
+
+    @property
+    def spread(self) -> float:
+        """Half the distance of the slowest from the fastest run."""
+        return float(np.ptp(self.seconds)) / 2.0
+
+
+def taking_turns(runs: dict[str, Callable[[], np.ndarray]], repeats: int, coef=None):
+    """Time every run `repeats` times, one after the other in each turn."""
+    seconds: dict[str, list[float]] = defaultdict(list)
+    error: dict[str, float] = {}
+    for _ in range(repeats):
+        for name, run in runs.items():
+            gc.collect()
+            began = time.perf_counter()
+            found = run()
+            seconds[name].append(time.perf_counter() - began)
+            error[name] = float("nan") if coef is None else float(np.linalg.norm(found - coef))
+    return {name: Timing(tuple(times), error[name]) for name, times in seconds.items()}
+
+
+def extra_memory(method: str, n: int, p: int) -> float:
+    """Return how much a process of its own grows during a fit, over the size of X."""
+    code = f"import _measuring; print(_measuring.growth_during({method!r}, {n}, {p}))"
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])},
+    )
+    return float(done.stdout)
+
+
+def growth_during(method: str, n: int, p: int) -> float:
+    """Return how much this process grows at most during a fit, over the size of X."""
+    X, y, clean, _ = make(n, p, 0.5)
+    fit = DENSE[method]
+    fit(X[:3000], y[:3000], clean[:3000])  # first use loads libraries
+    gc.collect()
+    before, peak, done = resident_bytes(), 0, threading.Event()
+
+    def watch() -> None:
+        nonlocal peak
+        while not done.wait(0.002):
+            peak = max(peak, resident_bytes())
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    fit(X, y, clean)
+    done.set()
+    watcher.join()
+    return (peak - before) / X.nbytes
+
+
+def resident_bytes() -> int:
+    """Return the memory this process has in use now (Linux)."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize()
+
+
+# The steps of a worker, by what they cost: X'X, or products of X with a vector.
+GRAM_STEPS = {"form", "triangle"}
+KINDS = ("passes", "Gram matrices", "driver")
+# The functions of one fit in the order of `consensus/model.py`, and what they are called here.
+PHASES = {
+    (validation, "training_source"): "checking the input",
+    (Fleet, "meet"): "describing the batches",
+    (plan, "find_start"): "fits of a sample",
+    (plan, "look_for_rivals"): "looking for a second model",
+    (plan, "run"): "rounds on all rows",
+    (plan, "polish"): "polish",
+    (plan, "_calibration"): "standard errors",
+    (Fleet, "weights"): "weights of all rows",
+}
+
+
+class PhaseClock:
+    """Seconds by (phase, kind of work) while a fit runs."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[tuple[str, str], float] = defaultdict(float)
+        self.calls: dict[tuple[str, str], int] = defaultdict(int)
+        self._phases = ["everything else"]
+        self._since = time.perf_counter()
+
+    def _spend(self, kind: str) -> None:
+        now = time.perf_counter()
+        self.seconds[self._phases[-1], kind] += now - self._since
+        self._since = now
+
+    def phase(self, function, name: str):
+        """Return the function, its time counted for a phase unless one is already on."""
+
+        def timed(*args, **kwargs):
+            if len(self._phases) > 1:
+                return function(*args, **kwargs)
+            self._spend("driver")
+            self._phases.append(name)
+            try:
+                return function(*args, **kwargs)
+            finally:
+                self._spend("driver")
+                self._phases.pop()
+
+        return timed
+
+    def step(self, mapping):
+        """Return `Workers.map`, its time counted by what the step does."""
+
+        def timed(workers, step, *args):
+            self._spend("driver")
+            replies = mapping(workers, step, *args)
+            kind = "Gram matrices" if step.__name__ in GRAM_STEPS else "passes"
+            self.calls[self._phases[-1], kind] += 1
+            self._spend(kind)
+            return replies
+
+        return timed
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Watch the fits made in this context."""
+        with ExitStack() as stack:
+            for (owner, name), phase in PHASES.items():
+                timed = self.phase(getattr(owner, name), phase)
+                stack.enter_context(mock.patch.object(owner, name, timed))
+            timed_map = self.step(ResidentWorkers.map)
+            stack.enter_context(mock.patch.object(ResidentWorkers, "map", timed_map))
+            self._since = time.perf_counter()
+            yield
+            self._spend("driver")
