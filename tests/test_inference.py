@@ -45,6 +45,17 @@ def test_without_corruption_standard_errors_are_those_of_least_squares():
     assert model.intercept_standard_error_ == pytest.approx(expected[-1], rel=0.03)
 
 
+def test_the_intercept_of_columns_far_from_zero_is_as_unsure_as_least_squares_says():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.uniform(17_900, 19_700, 2000), rng.normal(size=2000)])
+    y = 20.0 * X[:, 0] + X[:, 1] + rng.normal(0, 500, 2000)
+    model = SelfPacedRegressor(engine="inline").fit(X, y)
+    design = np.column_stack([X, np.ones(2000)])
+    residual = y - design @ np.linalg.lstsq(design, y, rcond=None)[0]
+    covariance = residual @ residual / 1997 * np.linalg.inv(design.T @ design)
+    assert model.intercept_standard_error_ == pytest.approx(np.sqrt(covariance[2, 2]), rel=0.05)
+
+
 def test_intervals_widen_with_their_level_around_the_coefficients():
     model = fitted(draw(0.4, 0))
     narrow, wide = model.confidence_intervals(0.5), model.confidence_intervals(0.99)

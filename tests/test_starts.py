@@ -592,3 +592,30 @@ def test_small_clean_data_raise_no_doubt(seed):
     y = X @ [1.0, 2.0, 3.0, 4.0] + rng.normal(size=100)
     model = fitted(X, y)  # a warning would be an error
     assert np.mean(~model.selected_) <= 0.05
+
+
+def test_wrong_units_in_a_column_do_no_harm_beside_categories():
+    rng = np.random.default_rng(5)
+    n = 1500
+    area = rng.gamma(9, 9, n)
+    rooms = np.clip(np.rint(area / 25 + rng.normal(0, 0.7, n)), 1, 9)
+    city = np.eye(4)[rng.choice(4, n, p=[0.4, 0.25, 0.25, 0.1])][:, 1:]
+    state = np.eye(4)[rng.choice(4, n, p=[0.32, 0.33, 0.32, 0.03])][:, 1:]
+    levels = city @ [180, 90, 20] + state @ [25, -15, 0]
+    day = rng.integers(17_900, 19_700, n)
+    balcony = rng.integers(0, 2, n)
+    y = 50 + 3 * area + 5 * rooms + levels + 0.02 * day + rng.normal(0, 12, n)
+    area[:60] *= 10.764
+    y[60:180] /= 1000
+    y[180:240] *= 1.6
+    X = np.column_stack([area, rooms, day, city, state, balcony])
+    model = SelfPacedRegressor(engine="inline").fit(X, y)
+    assert model.coef_[0] == pytest.approx(3, abs=0.1)
+    assert model.corrupted_fraction_ == pytest.approx(0.16, abs=0.02)
+
+
+def test_finding_far_rows_leaves_the_rows_as_they_are():
+    X = np.asfortranarray(np.random.default_rng(0).normal(size=(200, 3)))
+    before = X.copy()
+    far_rules(X)
+    np.testing.assert_array_equal(X, before)

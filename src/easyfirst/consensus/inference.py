@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from easyfirst.consensus.fleet import Fleet, Weightings
-from easyfirst.consensus.gram import inverse_diagonal
+from easyfirst.consensus.gram import inverse_diagonal, solve_normal
 from easyfirst.consensus.statistics import Diagonal
 from easyfirst.contracts import Matrix, Vector
 
@@ -31,7 +31,19 @@ def standard_errors(
     q = fleet.n_coef
     rest = max(weight - q, 1.0)
     worth = max(slope - q * slope_squared / max(slope, 1e-300), 1.0)
-    return np.asarray(np.sqrt(pull * rest / worth**2 * _inverse_diagonal(gram, weight)))
+    inverse = _inverse_diagonal(gram, weight)
+    shift = fleet.problem.frame.shift
+    if shift is not None:
+        inverse[-1] = _at_zero(gram, inverse, shift)
+    return np.asarray(np.sqrt(pull * rest / worth**2 * inverse))
+
+
+def _at_zero(gram: Matrix | Diagonal, inverse: Vector, shift: Vector) -> float:
+    """Return the intercept's entry where the columns are zero, not where the shifted ones are."""
+    if isinstance(gram, Diagonal) or not np.all(np.isfinite(inverse)):
+        return float(inverse[-1] + np.sum(np.square(shift[shift != 0]) * inverse[:-1][shift != 0]))
+    where = np.append(-shift, 1.0)
+    return float(where @ solve_normal(gram, where)[0])
 
 
 def _inverse_diagonal(gram: Matrix | Diagonal, weight: float) -> Vector:

@@ -31,6 +31,27 @@ NEARLY_FLAT = 1e-7  # variance left beside other columns, over the largest one
 def far_rules(X: Matrix) -> tuple[FarRule, FarRule]:
     """Return two rules that score rows; each leaves at least half of these rows inside.
 
+    Columns with two values take no part: neither value is far out, and directions that hold them
+    would put whole categories outside, whose coefficients a start without them cannot know.
+    """
+    two_valued = np.all((X.min(axis=0) == X) | (X.max(axis=0) == X), axis=0)
+    used = np.flatnonzero(~two_valued)
+    if used.size in (0, X.shape[1]):
+        return _rules(X)
+    complete, first = (_spread_out(rule, used, X.shape[1]) for rule in _rules(X[:, used]))
+    return complete, first
+
+
+def _spread_out(rule: FarRule, used: NDArray[np.intp], p: int) -> FarRule:
+    """Return a rule for the used columns as a rule for all p."""
+    directions = np.zeros((p, rule.directions.shape[1]))
+    directions[used] = rule.directions
+    return replace(rule, directions=directions, columns=used[rule.columns])
+
+
+def _rules(X: Matrix) -> tuple[FarRule, FarRule]:
+    """Return the complete rule and the one of the first pass.
+
     Robust distances along the leading directions of the spatial-sign covariance, in which no row
     weighs more than another; then the same after whitening by the rows inside; then along single
     columns, as far as half of the rows permits. The second rule has the first pass only, which
@@ -106,8 +127,9 @@ def body_location_scale(values: Matrix) -> tuple[Vector, Vector]:
 
 
 def _sorted_columns(values: Matrix) -> Matrix:
-    # Sorting lines of memory is faster than sorting across them.
-    lines = np.ascontiguousarray(values.T)
+    # Sorting lines of memory is faster than sorting across them; a copy, because values.T of a
+    # column-major array is the caller's own memory.
+    lines = np.array(values.T, order="C", copy=True)
     lines.sort(axis=1)
     return lines.T
 
