@@ -356,7 +356,7 @@ def test_predictions_go_to_standard_output_and_need_no_target(flats, tmp_path):
     assert prediction == pytest.approx(600, abs=10)
     assert lower < prediction < upper
     assert second.startswith("1,")
-    assert "1 rows hold a category" in done.stderr
+    assert "1 row with a category" in done.stderr
 
 
 # Suspects
@@ -541,6 +541,15 @@ def test_a_closed_pipe_is_no_failure_of_ours(flats):
         message = process.stderr.read()
         process.wait(timeout=60)
     assert b"Traceback" not in message
+
+
+def test_the_package_runs_as_a_command(tmp_path):
+    arguments = [sys.executable, "-m", "easyfirst", "--version"]
+    done = subprocess.run(
+        arguments, cwd=tmp_path, env=environment(), capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("easyfirst")
 
 
 def test_a_defect_names_itself_and_shows_its_place_on_request(monkeypatch, tmp_path):

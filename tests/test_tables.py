@@ -492,6 +492,16 @@ def test_batches_come_from_a_column_which_is_no_feature():
     assert bad < 0.6 < good
 
 
+def test_text_where_dates_were_fitted_is_refused_with_a_way_out():
+    days = pd.date_range("2024-01-01", periods=60)
+    price = np.arange(60.0) + np.random.default_rng(0).normal(size=60)
+    frame = pd.DataFrame({"day": days, "price": price})
+    model = TableModel("price").fit(frame)
+    as_text = frame.assign(day=days.strftime("%Y-%m-%d"))
+    with pytest.raises(TableError, match=r"'day' held dates .* '2024-01-01'.*to_datetime"):
+        model.predict(as_text)
+
+
 def test_a_loaded_model_predicts_the_same_bits(tmp_path):
     frame, _ = rent(700)
     model = TableModel("price", row_id="flat", exclude=("built",)).fit(frame)

@@ -84,9 +84,11 @@ def _predicted(
 
 
 def _warn_unseen(model: TableModel, table: pa.Table) -> None:
+    from easyfirst.tables.errors import counted
+
     for name, count in model.unseen(table).items():
         click.echo(
-            f"Note: column {name!r}: {count:,} rows hold a category that the fit has no "
-            f"coefficient for; taken as rare, or as the one that others are compared with",
+            f"Note: column {name!r}: {counted(count, 'row')} with a category that the fit "
+            f"has no coefficient for; taken as rare, or as the one that others are compared with",
             err=True,
         )

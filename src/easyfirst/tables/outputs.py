@@ -31,10 +31,12 @@ CANNOT_WRITE = {
     errno.ENAMETOOLONG,
     errno.ENOSPC,
     errno.ENOTDIR,
+    errno.ENOTEMPTY,
     errno.EPERM,
     errno.EROFS,
 }
-AGAIN = "choose another place, or replace it with --force"
+ELSEWHERE = "choose another place"
+AGAIN = f"{ELSEWHERE}, or replace it with --force"
 
 
 @contextmanager
@@ -44,13 +46,14 @@ def new_directory(target: Path, names: Sequence[str], force: bool) -> Iterator[P
     It lies beside the target, so that moving it is one step. After an error or an interruption
     it is gone, and the target is what it was. Other files in the target stay.
     """
-    _require_free_directory(target, names, force)
-    folder = _nearest_folder(target.parent) / f".{target.name}.{secrets.token_hex(4)}.partial"
+    with _explained(target):
+        _require_free_directory(target, names, force)
+        folder = _nearest_folder(target.parent) / f".{target.name}.{secrets.token_hex(4)}.partial"
     try:
         with _explained(target):
-            folder.mkdir()
+            _make(folder, target)
             yield folder
-            _move(folder, target, names)
+            _move(folder, target, names, force)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -95,6 +98,9 @@ def require_free_file(target: Path, force: bool) -> None:
 def _require_free_directory(target: Path, names: Sequence[str], force: bool) -> None:
     if target.exists() and not target.is_dir():
         raise OutputError(f"{target} is a file, and a directory is needed; choose another place")
+    folders = [name for name in names if (target / name).is_dir()]
+    if folders:
+        raise OutputError(f"{target} holds a directory named {listed(folders)}; {ELSEWHERE}")
     present = [name for name in names if os.path.lexists(target / name)]
     if present and not force:
         raise OutputError(f"{target} holds {listed(present)} already; {AGAIN}")
@@ -109,11 +115,19 @@ def _nearest_folder(folder: Path) -> Path:
     return folder
 
 
-def _move(folder: Path, target: Path, names: Sequence[str]) -> None:
+def _make(folder: Path, target: Path) -> None:
+    try:
+        folder.mkdir()
+    except OSError as error:
+        raise OutputError(f"{target} cannot be written: {error.strerror}") from error
+
+
+def _move(folder: Path, target: Path, names: Sequence[str], force: bool) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     if not target.exists():
         folder.rename(target)
         return
+    _require_free_directory(target, names, force)  # another run may have been faster
     for name in names:
         if (folder / name).exists():
             (folder / name).replace(target / name)

@@ -28,6 +28,12 @@ from easyfirst.tables.recipe import RARE, Feature, Recipe
 
 BLOCK_ROWS = 65_536
 DENSE_BYTES = 4_000_000_000  # a larger design matrix is stored sparse, if it has zeros to save
+CHECKS = {
+    "number": values.require_numbers,
+    "boolean": values.require_numbers,
+    "date": values.require_dates,
+    "category": values.require_categories,
+}
 FREQUENT = 2  # rows per kept category in the small table; a rare one has a single row
 
 
@@ -123,15 +129,15 @@ class Preprocessor:
         return pd.DataFrame(columns, copy=False)
 
     def _require_usable(self, table: pa.Table) -> None:
-        absent = [each.name for each in self.recipe.features if each.name not in table.column_names]
+        present = set(table.column_names)
+        absent = [each.name for each in self.recipe.features if each.name not in present]
         if absent:
             raise TableError(
                 f"the table lacks {listed(absent)}, which the model was fitted with; "
                 f"it has {listed(table.column_names)}"
             )
         for each in self.recipe.features:
-            check = values.require_categories if each.kind == "category" else values.require_numbers
-            check(each.name, table[each.name])
+            CHECKS[each.kind](each.name, table[each.name])
 
     def _wants_sparse(self, n_rows: int, n_columns: int) -> bool:
         n_zero_one = n_columns - len(self.recipe.numeric)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -149,9 +150,11 @@ def _read_csv(path: Path, form: TableFormat, text_columns: Collection[str]) -> p
 def _undecoded(table: pa.Table) -> str:
     """Say where text could not be decoded: Arrow keeps it as bytes, or fails to name a column."""
     try:
-        binary = [each.name for each in table.schema if pa.types.is_binary(each.type)]
+        names = table.column_names
     except UnicodeDecodeError:
         return "the names of the columns"
+    kinds = table.schema.types
+    binary = [name for name, kind in zip(names, kinds, strict=True) if pa.types.is_binary(kind)]
     return f"column {listed(binary)}" if binary else ""
 
 
@@ -229,7 +232,7 @@ def _with_names(table: pa.Table) -> pa.Table:
 
 def _require_columns(path: Path, table: pa.Table) -> None:
     names = table.column_names
-    twice = sorted({name for name in names if names.count(name) > 1})
+    twice = sorted(name for name, times in Counter(names).items() if times > 1)
     if twice:
         raise TableError(f"{path} has more than one column named {listed(twice)}; rename them")
     if len(names) > 0 and all(_is_number(name) for name in names):

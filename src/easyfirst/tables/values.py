@@ -98,6 +98,17 @@ def require_numbers(name: str, column: pa.ChunkedArray) -> None:
         raise TableError(f"column {name!r} must hold numbers, but its type is {column.type}")
 
 
+def require_dates(name: str, column: pa.ChunkedArray) -> None:
+    """Refuse text where the model was fitted to dates: read as a number it means another day."""
+    if is_text(plain(column).type):
+        first = next((value for value in column.drop_null().to_pylist()), None)
+        raise TableError(
+            f"column {name!r} held dates when the model was fitted, and holds text now (such as "
+            f"{first!r}); convert it first, in pandas with pandas.to_datetime"
+        )
+    require_numbers(name, column)
+
+
 def require_categories(name: str, column: pa.ChunkedArray) -> None:
     """Refuse a column whose values have no text."""
     kind = plain(column).type
