@@ -19,7 +19,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -153,25 +153,26 @@ def peers(source: MadeSource) -> None:
     print(f"{source.n_rows:,} rows x {source.n_columns} in {source.n_batches} batches, two workers")
     print("| corrupted | method | seconds | coefficient error |")
     print("|---|---|---|---|")
-    for corruption in (0.1, 0.5, 0.9):
-        rows = MadeSource(source.n_rows, source.n_columns, source.n_batches, corruption)
-        for name, compare in (("dask", _on_dask), ("spark", _on_spark)):
-            for method, found in compare(rows):
-                print(found.line(f"{method}, on {name}", corruption), flush=True)
+    for name, compare in (("dask", _on_dask), ("spark", _on_spark)):
+        with ARENAS[name]() as arena:
+            for corruption in (0.1, 0.5, 0.9):
+                rows = replace(source, corruption=corruption)
+                model, seconds = timed_fit(arena.engine, rows, repeats=2)
+                print(Found(seconds, model.coef_).line(f"easyfirst, on {name}", corruption))
+                for method, found in compare(arena.engine, rows):
+                    print(found.line(f"{method}, on {name}", corruption), flush=True)
 
 
-def _on_dask(source: MadeSource) -> Iterator[tuple[str, Found]]:
-    with ARENAS["dask"]() as arena:
-        model, seconds = timed_fit(arena.engine, source, repeats=2)
-        yield "easyfirst", Found(seconds, model.coef_)
-        try:
-            from dask_ml.linear_model import LinearRegression
-        except Exception as error:  # it may be missing, or not work with this version of dask
-            print(f"dask-ml is left out: {error}", file=sys.stderr)
-            return
-        X, y = _dask_arrays(source)
-        plain = LinearRegression(solver="admm", penalty="l2", C=1e6, fit_intercept=False)
-        yield "dask-ml LinearRegression (admm)", _timed(lambda: plain.fit(X, y).coef_)
+def _on_dask(engine: Any, source: MadeSource) -> Iterator[tuple[str, Found]]:
+    try:
+        from dask_ml.linear_model import LinearRegression
+    except Exception as error:  # it may be missing, or not work with this version of dask
+        print(f"dask-ml is left out: {error}", file=sys.stderr)
+        return
+    del engine  # its client is the current one
+    X, y = _dask_arrays(source)
+    plain = LinearRegression(solver="admm", penalty="l2", C=1e6, fit_intercept=False)
+    yield "dask-ml LinearRegression (admm)", _timed(lambda: plain.fit(X, y).coef_)
 
 
 def _dask_arrays(source: MadeSource) -> tuple[Any, Any]:
@@ -191,15 +192,13 @@ def _arrays(part: MadeRows) -> tuple[Any, Any]:
     return batch.X, batch.y
 
 
-def _on_spark(source: MadeSource) -> Iterator[tuple[str, Found]]:
-    with ARENAS["spark"]() as arena, tempfile.TemporaryDirectory() as folder:
-        from pyspark.ml.feature import VectorAssembler
-        from pyspark.ml.regression import LinearRegression
+def _on_spark(engine: Any, source: MadeSource) -> Iterator[tuple[str, Found]]:
+    from pyspark.ml.feature import VectorAssembler
+    from pyspark.ml.regression import LinearRegression
 
-        model, seconds = timed_fit(arena.engine, source, repeats=2)
-        yield "easyfirst", Found(seconds, model.coef_)
+    with tempfile.TemporaryDirectory() as folder:
         names = _write(source, folder)
-        table = arena.engine.spark.read.parquet(folder)
+        table = engine.spark.read.parquet(folder)
         rows = VectorAssembler(inputCols=names, outputCol="features").transform(table)
         rows = rows.select("features", "y").cache()
         rows.count()  # loads the rows

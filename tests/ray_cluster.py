@@ -25,6 +25,7 @@ def local_ray(n_cpus, store=256 * 2**20):
     """Start a Ray with this many CPUs, and see to it that none of its processes is left."""
     # A short path: sockets lie below it, and their names may not be long.
     with tempfile.TemporaryDirectory(prefix="ray", ignore_cleanup_errors=True) as folder:
+        others = descendants()
         ray.init(
             num_cpus=n_cpus,
             include_dashboard=False,
@@ -37,7 +38,7 @@ def local_ray(n_cpus, store=256 * 2**20):
             assert ray.get_runtime_context().gcs_address.startswith("127.0.0.1:")
             yield
         finally:
-            started = descendants()
+            started = {pid: title for pid, title in descendants().items() if pid not in others}
             ray.shutdown()
             await_the_end_of(started)
 
