@@ -22,12 +22,12 @@ class Arena:
 
 
 @contextlib.contextmanager
-def dask_arena() -> Iterator[Arena]:
-    """Two Dask workers of one thread."""
+def dask_arena(n_workers: int = 2) -> Iterator[Arena]:
+    """Dask workers of one thread."""
     from clusters import dask_worker_pids, local_dask
     from easyfirst.engines.dask import DaskEngine
 
-    with local_dask(2) as client:
+    with local_dask(n_workers) as client:
         yield Arena(DaskEngine(client), lambda: dask_worker_pids(client))
 
 

@@ -1,6 +1,6 @@
 """What a fit costs on a cluster: a model fitted to measured runs, checked on others, extrapolated.
 
-    python benchmarks/scaling.py [--quick] [--out docs/scaling-measured.md]
+    python benchmarks/scaling.py [--quick] [--out docs/scaling.md]
 
 Every call of the workers is timed on a local Dask cluster whose partitions make their own rows, so
 nothing is read or sent but messages. The model has one price per message, per byte, per batch and
@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+from _arenas import dask_arena
 from scipy.optimize import nnls
 
 from easyfirst import SelfPacedRegressor
@@ -36,6 +37,7 @@ FITTED = [  # rows, columns, batches, workers
     (800_000, 50, 16, 1),
 ]
 CHECKED = [(1_500_000, 50, 40, 2), (400_000, 80, 100, 2), (200_000, 20, 1_000, 2)]
+BEGIN, END = "<!-- measured -->", "<!-- end -->"  # of the measured part of a page
 QUICK_FITTED = FITTED[:4]
 QUICK_CHECKED = [(300_000, 50, 20, 2)]
 
@@ -162,27 +164,13 @@ def measure(shape, engine) -> Run:
 
 def run_all(shapes) -> list[Run]:
     """Measure every shape, on clusters of as many workers as it names."""
-    from distributed import Client, LocalCluster
-
-    from easyfirst.engines.dask import DaskEngine
-
     found = {}
     for workers in sorted({shape[3] for shape in shapes}):
-        with (
-            LocalCluster(
-                n_workers=workers,
-                threads_per_worker=1,
-                processes=True,
-                host="127.0.0.1",
-                dashboard_address=None,
-            ) as cluster,
-            Client(cluster) as client,
-        ):
-            engine = DaskEngine(client)
-            measure((20_000, 10, 2 * workers, workers), engine)  # first use loads libraries
+        with dask_arena(workers) as arena:
+            measure((20_000, 10, 2 * workers, workers), arena.engine)  # first use loads libraries
             for shape in shapes:
                 if shape[3] == workers:
-                    found[shape] = measure(shape, engine)
+                    found[shape] = measure(shape, arena.engine)
     return [found[shape] for shape in shapes]
 
 
@@ -320,7 +308,7 @@ def main() -> None:
     """Measure, fit, check, extrapolate."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a few small runs")
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--out", type=Path, help="a page whose measured part is to be replaced")
     parser.add_argument("--calls", type=Path, help="also write every call here, as JSON")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -333,7 +321,9 @@ def main() -> None:
     text = report(fitted, checked, Prices.fit(fitted))
     print(text)
     if options.out:
-        options.out.write_text(text)
+        before, rest = options.out.read_text().split(BEGIN)
+        after = rest.split(END)[1]
+        options.out.write_text(f"{before}{BEGIN}\n{text}{END}{after}")
 
 
 if __name__ == "__main__":
