@@ -619,3 +619,15 @@ def test_finding_far_rows_leaves_the_rows_as_they_are():
     before = X.copy()
     far_rules(X)
     np.testing.assert_array_equal(X, before)
+
+
+@pytest.mark.parametrize("factor", [1e3, 1e6, 1e9, 1e12])
+@pytest.mark.parametrize("n_wrong", [1, 30, 600])
+def test_rows_in_another_unit_leave_the_model_as_it_is(factor, n_wrong):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(3000, 3)) + 5
+    y = X @ [1.0, -2.0, 3.0] + 1 + 0.1 * rng.normal(size=3000)
+    X[:n_wrong, 0] *= factor
+    model = SelfPacedRegressor(engine="inline").fit(X, y)
+    assert np.abs(model.coef_ - [1.0, -2.0, 3.0]).max() < 0.05
+    assert not model.selected_[:n_wrong].any()

@@ -35,7 +35,9 @@ def standard_errors(
     shift = fleet.problem.frame.shift
     if shift is not None:
         inverse[-1] = _at_zero(gram, inverse, shift)
-    return np.asarray(np.sqrt(pull * rest / worth**2 * inverse))
+    known = np.isfinite(inverse)  # an exact fit times an unknown coefficient is still unknown
+    inverse[known] *= pull * rest / worth**2
+    return np.asarray(np.sqrt(inverse))
 
 
 def _at_zero(gram: Matrix | Diagonal, inverse: Vector, shift: Vector) -> float:

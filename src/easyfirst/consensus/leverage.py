@@ -112,6 +112,8 @@ def _whitener(centered: Matrix) -> Matrix:
             return np.asarray(la.solve_triangular(factor, identity, lower=True, trans="T"))
     except np.linalg.LinAlgError:
         pass
+    if largest == 0.0:
+        return np.eye(len(covariance))
     values, vectors = np.linalg.eigh(covariance)
     return np.asarray(vectors / np.sqrt(np.maximum(values, 1e-8 * values[-1])))
 

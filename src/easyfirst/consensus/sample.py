@@ -106,17 +106,17 @@ class Sample:
     def step_without(self, rows: NDArray[np.intp], fit: RoundsResult) -> tuple[Vector, Matrix]:
         """Return how the coefficients move, weights kept, when some rows are left out.
 
-        And the Gram matrix of the others: the fit's own minus that of the rows left out.
+        And the Gram matrix of the others.
         """
         frame = self.fleet.problem.frame
         s = self.rows.sample_weight
         weight = self.weights(fit) if s is None else self.weights(fit) * s
-        out = passes.gram(self.part(rows), frame, weight[rows])[0]
         weight = weight.copy()
         weight[rows] = 0.0
         residual = self.rows.y - passes.predict(self.rows, frame, fit.solution.z)
         pull = passes.normal_residual(self.rows, frame, weight, residual)
-        gram = fit.statistics.pooled_gram - out
+        # Summed anew: as a difference, nothing would be left of it where rows are far out.
+        gram = passes.gram(self.rows, frame, weight)[0]
         return solve_normal(gram, pull)[0], gram
 
     def gram_of_every_row(self) -> Matrix:
