@@ -278,6 +278,8 @@ class Calibrated(PaceSchedule):
         if not isinstance(pace, CalibratedPace):
             return 1.0
         weight, worth = information(losses, pace.mixture)
+        if weight <= 0:
+            return 1.0
         return min(max(weight / max(worth, 1e-9 * weight), 0.5), 2.5)
 
 

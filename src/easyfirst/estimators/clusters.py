@@ -27,6 +27,7 @@ CLUSTER_ENGINES = {
     "spark": ("easyfirst.engines.spark", "SparkEngine"),
 }
 NAMES = ("auto", "threads", "inline", *CLUSTER_ENGINES)
+MOST_COUNTED = 2.0**40  # beyond, sums of whole weights lose the single row: they only compare
 CONNECTIONS = {"distributed": "dask", "pyspark": "spark"}  # whose connections stand for engines
 
 
@@ -161,7 +162,7 @@ def with_countable_weights(
     weight = sum(total.total for total in totals)
     if weight <= 0:
         raise ValueError("sample_weight is zero for every row: nothing is left to fit")
-    if all(total.whole for total in totals):
+    if weight <= MOST_COUNTED and all(total.whole for total in totals):
         return source, penalty
     factor = sum(total.positive for total in totals) / weight
     if isinstance(penalty, Ridge):

@@ -316,7 +316,8 @@ class SelfPacedRegressor(
     def clean_probability(self, X: Any, y: Any) -> Vector:
         """Return the probability that each of these rows is clean, given their y."""
         calibration = self._calibrated("clean_probability")
-        residual = np.asarray(y, dtype=np.float64) - self.predict(X)
+        predicted = np.asarray(self.predict(X))
+        residual = validation.judged_target(y, predicted) - predicted
         below, above = calibration.mixture.posterior(np.abs(residual))[0]
         return np.asarray(np.where(residual < 0, below, above))
 

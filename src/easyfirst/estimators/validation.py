@@ -41,19 +41,27 @@ def training_source(
     _require_magnitude("y", y)
     if batches is not None and n_batches is not None:
         raise ValueError("give either batches (an id per row) or n_batches, not both")
-    if n_batches is not None and n_batches > X.shape[0]:
+    if n_batches is not None:
+        _require_rows_for(n_batches, X)
+    return ArraySource(X, y, weight, n_batches, _batch_ids(batches, X))
+
+
+def _require_rows_for(n_batches: int, X: Any) -> None:
+    if n_batches > X.shape[0]:
         raise ValueError(
             f"n_batches={n_batches} is more than the {X.shape[0]} rows of X; "
             f"use at most one batch per row"
         )
-    return ArraySource(X, y, weight, n_batches, _batch_ids(batches, X))
 
 
 def known_source(source: Source, n_batches: int | None) -> Source:
     """Check a source that was given ready-made, and cut rows in memory as asked."""
+    if isinstance(source, ArraySource):
+        _require_magnitude("y", source.y)
     if n_batches is None:
         return source
     if isinstance(source, ArraySource):
+        _require_rows_for(n_batches, source.X)
         return replace(source, n_batches=n_batches)
     raise ValueError(
         f"n_batches={n_batches} is for rows in memory; here, each partition is a batch: "
@@ -176,6 +184,7 @@ def _importance(sample_weight: Any, X: Any) -> Vector | None:
     weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
     if not np.any(weight > 0):
         raise ValueError("sample_weight is zero for every row: nothing is left to fit")
+    _require_magnitude("sample_weight", weight)
     return np.asarray(weight)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from types import TracebackType
 from typing import Any, Self
 
@@ -66,8 +66,9 @@ class Watch:
     ) -> None:
         """Tell every callback how the fit ended."""
         status = self.status or Status("failed", f"The fit failed: {error}", converged=False)
-        for callback in self.callbacks:
-            self._call(callback, "on_fit_end", status)
+        with ExitStack() as ends:  # one that fails keeps none of the others from ending
+            for callback in reversed(self.callbacks):
+                ends.callback(self._call, callback, "on_fit_end", status)
 
     @staticmethod
     def _call(callback: Any, method: str, argument: object) -> Any:

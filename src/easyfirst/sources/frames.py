@@ -78,6 +78,8 @@ def read_frame(
         raise TypeError(f"frame must be a table with named columns, got {type(frame)!r}")
     columns = Columns.choose(table.columns, target, features, row_id, sample_weight)
     batch = columns.batch(frame, "frame")
+    if batch.n_samples == 0:
+        raise ValueError("frame has no rows: nothing is there to fit")
     return ArraySource(
         batch.X,
         batch.y,

@@ -134,7 +134,8 @@ def read_parquet(
             if columns is None:
                 columns = Columns.choose(names, target, features, row_id, sample_weight)
             else:
-                Columns.choose(names, target, columns.features, row_id, sample_weight)
+                found = Columns.choose(names, target, features, row_id, sample_weight)
+                _require_same(columns.features, found.features)
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from None
         groups += [RowGroup(path, index, n) for index, n in enumerate(counts) if n]
@@ -142,6 +143,17 @@ def read_parquet(
     if not groups:
         raise ValueError(f"there are no rows in {_shown(files)}")
     return ParquetSource(tuple(groups), columns, int(rows_per_batch))
+
+
+def _require_same(first: Sequence[str], found: Sequence[str]) -> None:
+    """Refuse a file whose columns are not those of the first, where all are features."""
+    differing = sorted(set(first) ^ set(found))
+    if differing:
+        listed = ", ".join(map(repr, differing[:5])) + (" and more" if len(differing) > 5 else "")
+        raise ValueError(
+            f"it does not have the columns of the first file: {listed} is in one of the two only; "
+            f"name the features to use"
+        )
 
 
 def write_rows(path: str, columns: Mapping[str, NDArray[Any]]) -> None:
@@ -162,6 +174,8 @@ def write_rows(path: str, columns: Mapping[str, NDArray[Any]]) -> None:
 def _files(
     paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
 ) -> Iterator[str]:
+    if paths is None:
+        raise TypeError("paths must name at least one Parquet file, got None")
     given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     if not given:
         raise ValueError("paths is empty: give at least one Parquet file")
