@@ -21,10 +21,10 @@ from pathlib import Path
 
 import numpy as np
 from _arenas import dask_arena
+from _made import MadeSource
 from scipy.optimize import nnls
 
 from easyfirst import SelfPacedRegressor
-from easyfirst.contracts import Batch
 
 FITTED = [  # rows, columns, batches, workers
     (200_000, 20, 8, 1),
@@ -40,38 +40,6 @@ CHECKED = [(1_500_000, 50, 40, 2), (400_000, 80, 100, 2), (200_000, 20, 1_000, 2
 BEGIN, END = "<!-- measured -->", "<!-- end -->"  # of the measured part of a page
 QUICK_FITTED = FITTED[:4]
 QUICK_CHECKED = [(300_000, 50, 20, 2)]
-
-
-@dataclass(frozen=True)
-class MadeRows:
-    """A partition that makes its rows where they are wanted."""
-
-    number: int
-    n_rows: int
-    n_columns: int
-
-    def load(self) -> Batch:
-        """Return rows of one linear model, 40 % of them corrupted."""
-        rng = np.random.default_rng([7, self.number])
-        X = rng.standard_normal((self.n_rows, self.n_columns))
-        y = X @ np.linspace(-1.0, 1.0, self.n_columns) + 0.1 * rng.standard_normal(self.n_rows)
-        bad = rng.random(self.n_rows) < 0.4
-        y[bad] += rng.uniform(-30.0, 30.0, int(bad.sum()))
-        return Batch(X, y)
-
-
-@dataclass(frozen=True)
-class MadeSource:
-    """Rows that exist only on the workers."""
-
-    n_rows: int
-    n_columns: int
-    n_batches: int
-
-    def partitions(self) -> list[MadeRows]:
-        """Return equal batches."""
-        each = self.n_rows // self.n_batches
-        return [MadeRows(number, each, self.n_columns) for number in range(self.n_batches)]
 
 
 @dataclass
