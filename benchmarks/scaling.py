@@ -14,7 +14,6 @@ import argparse
 import json
 import time
 import warnings
-from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -105,11 +104,11 @@ class Run:
 
 
 def measure(shape, engine) -> Run:
-    """Fit once to load the rows and once to time; the faster of two timings counts."""
+    """Fit once to load the rows and once to time; the fastest of four timings counts."""
     rows, columns, batches, workers = shape
     source = MadeSource(rows, columns, batches)
     best = None
-    for _ in range(2):
+    for _ in range(4):
         meter = Meter(engine)
         model = SelfPacedRegressor(engine=meter)
         began = time.perf_counter()
@@ -143,10 +142,11 @@ def run_all(shapes) -> list[Run]:
 
 
 def call_terms(run: Run, call: Call, steps: list[str]) -> list[float]:
-    """Return what a call is priced by: messages, bytes, batches, numbers read per step."""
-    numbers = run.rows * run.columns / run.workers
-    reads = [numbers if call.step == step else 0.0 for step in steps]
-    return [call.messages, call.sent + call.received, run.batches / run.workers, *reads]
+    """Return what a call is priced by: messages, bytes; and batches, rows, numbers per step."""
+    this = np.array([call.step == step for step in steps], dtype=float)
+    amounts = run.batches, run.rows, run.rows * run.columns
+    of_steps = [value for amount in amounts for value in amount / run.workers * this]
+    return [call.messages, call.sent + call.received, *of_steps]
 
 
 def driver_terms(run: Run) -> list[float]:
@@ -165,7 +165,7 @@ class Prices:
 
     @classmethod
     def fit(cls, runs: list[Run]) -> Prices:
-        """Fit non-negative prices, each run and call counting by its relative error."""
+        """Fit non-negative prices, between absolute and relative errors."""
         steps = sorted({call.step for run in runs for call in run.calls})
         rows = [(call_terms(run, call, steps), call.seconds) for run in runs for call in run.calls]
         own = [(driver_terms(run), run.driver) for run in runs]
@@ -180,48 +180,42 @@ class Prices:
 def _nonnegative(pairs) -> np.ndarray:
     terms = np.array([row for row, _ in pairs])
     seconds = np.array([value for _, value in pairs])
-    weight = 1.0 / np.maximum(seconds, 0.02 * seconds.max())
+    weight = 1.0 / np.sqrt(np.maximum(seconds, 0.02 * seconds.max()))
     size = np.maximum(np.abs(terms).max(axis=0), 1e-12)
     return nnls(terms / size * weight[:, None], seconds * weight)[0] / size
 
 
-def extrapolate(prices: Prices, pattern: Run, rows, columns, batches, workers, reading) -> dict:
-    """Return what the model says of a far larger fit that makes the calls of `pattern`.
+def grown(pattern: Run, rows: int, columns: int, batches: int, workers: int) -> Run:
+    """Return a far larger fit that makes the calls of `pattern`, with the bytes these would take.
 
-    Bytes per batch grow with the columns as the steps' replies do: Gram matrices and triangles by
-    their square, vectors in proportion, histograms not at all. `reading` is the price of one
-    number of X on a worker.
+    Replies hold a histogram and a vector per batch; the sample has as many rows as ever; orders
+    hold the coefficients once per worker and thresholds for every batch.
     """
-    steps = Counter(call.step for call in pattern.calls)
-    scale_p = columns / pattern.columns
-    per_batch = {}
+    more_columns, more_batches = columns / pattern.columns, batches / pattern.batches
+    calls = []
     for call in pattern.calls:
-        square = call.step in ("form", "triangle")
-        grown = call.received * (scale_p**2 if square else 1.0)
+        vectors = 8.0 * (columns - pattern.columns) * pattern.batches
+        received = (call.received + vectors) * more_batches
         if call.step == "sample":
-            grown = call.received / pattern.batches * scale_p**2
-            per_batch[call.step] = grown  # the sample's size follows the columns, not the rows
-            continue
-        per_batch[call.step] = grown / pattern.batches + call.sent * scale_p / pattern.batches
-    total_bytes = {
-        step: amount * (1 if step == "sample" else batches) for step, amount in per_batch.items()
-    }
-    each_round = sum(total_bytes[s] for s in total_bytes if s in ("summarize", "pull", "judge"))
-    once = sum(total_bytes.values()) - each_round
-    message, byte, batch = prices.calls[:3]
-    compute = sum(count * reading * rows * columns / workers for count in steps.values())
-    driver_round = byte * each_round + 2 * workers * message + prices.driver[0] * batches
+            received = call.received * more_columns
+        sent = call.sent * max(more_columns * workers / pattern.workers, more_batches)
+        calls.append(Call(call.step, 0.0, 0.0, 2 * workers, int(sent), int(received)))
+    return Run(rows, columns, batches, workers, 0.0, pattern.rounds, calls)
+
+
+def parts(prices: Prices, run: Run) -> dict[str, str]:
+    """Return where the model sees the time of a round, and of the whole fit."""
+    sweep = next(call for call in run.calls if call.step == "sweep")
+    terms = np.array(call_terms(run, sweep, prices.steps)) * prices.calls
     return {
-        "workers": workers,
-        "batches": batches,
-        "MB per round": each_round / 1e6,
-        "MB once": once / 1e6,
-        "driver s per round": driver_round,
-        "workers s per pass": reading * rows * columns / workers + batch * batches / workers,
-        "total s": compute
-        + pattern.rounds * driver_round
-        + byte * once
-        + batch * batches / workers * sum(steps.values()),
+        "workers": f"{run.workers:,}",
+        "batches": f"{run.batches:,}",
+        "MB through the driver per round": f"{(sweep.sent + sweep.received) / 1e6:,.0f}",
+        "messages (s)": f"{terms[0]:.1f}",
+        "bytes (s)": f"{terms[1]:.1f}",
+        "calibration (s)": f"{prices.driver[0] * run.batches:.1f}",
+        "pass over the rows (s)": f"{terms[2:].sum():.1f}",
+        "whole fit (s)": f"{prices.predict(run):,.0f}",
     }
 
 
@@ -241,34 +235,29 @@ def report(fitted: list[Run], checked: list[Run], prices: Prices) -> str:
                 f"{run.rounds} | {sum(call.messages for call in run.calls)} | {amount:.1f} | "
                 f"{run.seconds:.2f} | {said:.2f} | {said / run.seconds:.2f} |"
             )
-    message, byte, batch, *reads = prices.calls
+    message, byte, *by_step = prices.calls
     per_batch, per_sample, once = prices.driver
     lines += [
         "",
         f"Prices: {1e3 * message:.2f} ms per message, {1e9 * byte:.2f} s per GB through the "
-        f"driver, {1e6 * batch:.0f} us per batch and step on a worker; of the driver alone, "
-        f"{1e6 * per_batch:.0f} us per batch and round, {1e9 * per_sample:.2f} ns per number of "
-        f"the sample and column, {once:.2f} s once.",
+        f"driver; of the driver alone, {1e6 * per_batch:.0f} us per batch and round, "
+        f"{1e9 * per_sample:.2f} ns per number of the sample and column, {once:.2f} s once. On a "
+        f"worker:",
         "",
-        "| step | ns per number of X |",
-        "|---|---|",
-        *[
-            f"| {step} | {1e9 * price:.3f} |"
-            for step, price in zip(prices.steps, reads, strict=True)
-        ],
+        "| step | us per batch | ns per row | ns per number of X |",
+        "|---|---|---|---|",
     ]
-    pattern = checked[0]
-    reading = max(reads)
+    for step, batch, row, number in zip(prices.steps, *np.reshape(by_step, (3, -1)), strict=True):
+        lines.append(f"| {step} | {1e6 * batch:.0f} | {1e9 * row:.1f} | {1e9 * number:.3f} |")
     lines += ["", "10 billion rows x 200 columns, in batches of 1 and of 10 million rows:", ""]
     cells = [
-        extrapolate(prices, pattern, 10**10, 200, 10**10 // size, workers, reading)
+        parts(prices, grown(checked[0], 10**10, 200, 10**10 // size, workers))
         for size in (10**6, 10**7)
         for workers in (100, 1_000)
     ]
     lines.append("| " + " | ".join(cells[0]) + " |")
     lines.append("|" + "---|" * len(cells[0]))
-    for cell in cells:
-        lines.append("| " + " | ".join(f"{value:,.2f}" for value in cell.values()) + " |")
+    lines += ["| " + " | ".join(cell.values()) + " |" for cell in cells]
     return "\n".join(lines) + "\n"
 
 
