@@ -44,7 +44,7 @@ class SavingMixin:
         The file is a safetensors file with a digest: it holds numbers and text, never code, and
         a damaged one is refused. Every fitted attribute comes back with the same bits. Of the
         parameters, callbacks, engine instances and random generators are left out, because they
-        belong to this session; a loaded model has the defaults in their place.
+        belong to this process; a loaded model has the defaults in their place.
 
         Parameters
         ----------
