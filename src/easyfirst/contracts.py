@@ -22,7 +22,10 @@ Matrix = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Rows in memory: `X` is a C-ordered float array or a CSR matrix.
+    """Rows in memory: `X` is a float array or a CSR matrix.
+
+    Arrays are C-ordered where a source makes them; a user's own keep their order, so that nothing
+    is copied.
 
     `sample_weight` is the user's importance of each row (None: all one). It is not the
     self-paced weight, which is called `weights` everywhere. `row_ids` are the user's names of

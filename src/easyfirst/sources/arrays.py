@@ -87,7 +87,7 @@ def rows_by_id(ids: NDArray[Any]) -> Sequence[slice | NDArray[np.intp]]:
 def _take(X: Any, rows: slice | NDArray[np.intp]) -> Any:
     if not (sp.issparse(X) and isinstance(rows, slice)):
         return X[rows]
-    # A CSR row range shares the stored entries; scipy's own slicing would copy them.
+    # Always a csr_array, whatever kind came in; scipy copies the entries of a row range.
     indptr = X.indptr[rows.start : rows.stop + 1]
     entries = slice(indptr[0], indptr[-1])
     parts = (X.data[entries], X.indices[entries], indptr - indptr[0])
