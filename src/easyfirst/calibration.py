@@ -54,6 +54,13 @@ class CleanMixture:
         """The width of the entropic step: twice the clean variance."""
         return 2.0 * self.scale**2
 
+    def parameters(self, scale: float, total: float) -> Parameters:
+        """Return the logarithms of a like mixture of another scale and number of rows."""
+        times = total / self.total
+        rows = (times * self.clean, times * self.below, times * self.above)
+        clean, below, above = (math.log(max(number, 1e-300)) for number in rows)
+        return math.log(scale), clean, below, above
+
     @property
     def odds_at_zero(self) -> float:
         """How many corrupted rows there are per clean one where the fit is exact, at worst."""
@@ -90,9 +97,9 @@ class CleanMixture:
 
 
 def fit_mixture(
-    losses: LossSummary, start: float, max_iter: int = 400, tol: float = 1e-7
+    losses: LossSummary, start: float | CleanMixture, max_iter: int = 400, tol: float = 1e-7
 ) -> CleanMixture:
-    """Return the maximum-likelihood mixture near scale `start`.
+    """Return the maximum-likelihood mixture near `start`: a scale, or a mixture of like residuals.
 
     The likelihood has one maximum per scale at which the residuals look clean; easy rows come
     first, so the caller starts from the scale of the rows selected so far. The window follows
@@ -100,10 +107,11 @@ def fit_mixture(
     """
     edges = bin_edges(losses.anchor)
     floor = max(losses.anchor * ROUNDING, _least_scale(losses))
-    scale = max(start, floor)
+    known = start if isinstance(start, CleanMixture) else None
+    scale = max(start if known is None else known.scale, floor)
     half_width = WINDOW + (SMALL_WINDOW - WINDOW) * min(1.0, 100.0 / losses.total)
     spent = 0.0 if losses.studentized else float(losses.n_coef)
-    fitted: Parameters | None = None
+    fitted = None if known is None else known.parameters(scale, losses.total)
     for _ in range(12):
         last = int(np.clip(np.searchsorted(edges, half_width * scale), 8, N_BINS - 1))
         # Far inside the scale all bins say the same, so they are taken together.

@@ -19,6 +19,10 @@ from numpy.typing import NDArray
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
 
+# Applies a function to items and yields the results in their order: the built-in `map`, or that of
+# a pool of threads.
+Spread = Callable[..., Iterable[Any]]
+
 
 @dataclass(frozen=True, eq=False)
 class Batch:
@@ -95,11 +99,13 @@ class Source(Protocol):
 class Resident:
     """A loaded batch and what its worker remembers about it.
 
-    The memory is only a cache: a step must return the same bits when it is empty.
+    The memory is only a cache: a step must return the same bits when it is empty. `spread` lets
+    idle cores work on blocks of its rows.
     """
 
     batch: Batch
     _memory: dict[str, tuple[object, Any]] = field(default_factory=dict)
+    spread: Spread = map
 
     def recall(self, name: str, key: object, compute: Callable[[], Any]) -> Any:
         """Return what is stored under `name` if it was computed for `key`, else compute it.
@@ -150,7 +156,7 @@ class ResidentWorkers:
     """Batches in this process, and the `map` that runs steps on them (the built-in by default)."""
 
     residents: Sequence[Resident]
-    apply: Callable[..., Iterable[Any]] = map
+    apply: Spread = map
     ledger: Ledger = field(init=False)
 
     def __post_init__(self) -> None:

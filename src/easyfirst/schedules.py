@@ -21,6 +21,8 @@ from easyfirst.calibration import (
 from easyfirst.contracts import Pace
 from easyfirst.summaries import LossSummary
 
+PLAINLY_CLEAN = 0.75  # share of clean rows above which a growing pace may leap
+
 
 class PaceSchedule(ABC):
     """Choose the pace of each round from a summary of the current losses."""
@@ -189,7 +191,8 @@ class Calibrated(PaceSchedule):
     Parameters
     ----------
     growth
-        Factor on the pace per round of the growing phase.
+        Factor on the pace per round of the growing phase; its square while the rows look clean
+        but for a few, where little can go wrong on the way.
     precision
         Rounds end when the coefficients move by less than so many of their standard errors.
     """
@@ -223,24 +226,27 @@ class Calibrated(PaceSchedule):
         if losses.total < 2 * losses.n_coef + 3:
             return self._everything(losses)
         if isinstance(pace, CalibratedPace):
-            return self.calibrate(losses, pace.mixture.scale, step)
+            return self.calibrate(losses, pace.mixture, step)
         q = losses.n_coef
         selected = losses.weight_below(pace.value)
         if selected < 2 * q:  # the fit moved away from the rows it was made with
             return _hard(self.first(losses).value, step)
         spent = max(1.0 - q / selected, 0.25)
         start = math.sqrt(losses.mean_loss_below(pace.value) / spent)
-        mixture = fit_mixture(losses, start, max_iter=60, tol=1e-4)
+        mixture = fit_mixture(losses, start, max_iter=60, tol=1e-3)
         # A handful of rows can always be fitted exactly: that alone is no clean part.
         enough = information(losses, mixture)[1] > min(1.5 * q + 30.0, 0.3 * losses.total)
         wide = math.sqrt(pace.value) > 2.5 * mixture.scale
         if (wide and enough) or selected >= losses.total:
-            return self.calibrate(losses, mixture.scale, step)
-        return _hard(pace.value * self.growth, step)
+            return self.calibrate(losses, mixture, step)
+        growth = self.growth**2 if mixture.share > PLAINLY_CLEAN else self.growth
+        return _hard(pace.value * growth, step)
 
-    def calibrate(self, losses: LossSummary, scale: float, step: int = 0) -> CalibratedPace:
-        """Return the pace that the mixture near `scale` prescribes."""
-        mixture = fit_mixture(losses, scale)
+    def calibrate(
+        self, losses: LossSummary, near: float | CleanMixture, step: int = 0
+    ) -> CalibratedPace:
+        """Return the pace that the mixture near a scale, or near another mixture, prescribes."""
+        mixture = fit_mixture(losses, near)
         shares = clean_shares(losses, mixture)
         thresholds = mixture.thresholds(shares.ravel()).reshape(*shares.shape, 2).tolist()
         totals = losses.counts.sum(axis=(2, 3))

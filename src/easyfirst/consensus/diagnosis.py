@@ -121,10 +121,10 @@ def _spread_along_design(sample: Sample, fit: RoundsResult) -> tuple[float, floa
     squares = np.minimum(np.square(residual / mixture_of(fit).scale), 9.0)
     known = fit.statistics
     if thin > 1:
-        gram = passes.gram(part, frame, v)[0] / total
+        gram = sample.gram(part, v) / total
     else:
         gram = known.pooled_gram / known.weight.sum()
-    excess = passes.gram(part, frame, v * squares)[0] / total - (v @ squares / total) * gram
+    excess = sample.gram(part, v * squares) / total - (v @ squares / total) * gram
     norms = np.sqrt(np.maximum(np.diagonal(gram), 1e-300))
     gram, excess = gram / norms / norms[:, None], excess / norms / norms[:, None]
     gram[np.diag_indices(q)] += 1e-10

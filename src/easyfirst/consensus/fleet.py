@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from easyfirst.consensus.statistics import Diagonal, StackedStatistics
-from easyfirst.contracts import Batch, Matrix, Pace, Vector, Workers
+from easyfirst.contracts import Batch, Matrix, Pace, Spread, Vector, Workers
 from easyfirst.local import products, steps, weighing
 from easyfirst.local.steps import Change, Description
 from easyfirst.local.weighing import Problem, Weighting, Whitener
@@ -27,7 +27,10 @@ Weightings = Sequence[Weighting]
 
 @dataclass(frozen=True, eq=False)
 class Fleet:
-    """All batches of one fit, and the problem they work on."""
+    """All batches of one fit, and the problem they work on.
+
+    `spread` lets the cores of the driver share what is done there on a sample of the rows.
+    """
 
     workers: Workers
     problem: Problem
@@ -35,6 +38,7 @@ class Fleet:
     total_weight: float  # of all rows: their number, if no weights were given
     column_variance: Vector  # of each column, from some of the rows
     n_features: int
+    spread: Spread = map
 
     @property
     def n_coef(self) -> int:
@@ -47,7 +51,7 @@ class Fleet:
         return len(self.n_rows)
 
     @classmethod
-    def meet(cls, workers: Workers, problem: Problem) -> Fleet:
+    def meet(cls, workers: Workers, problem: Problem, spread: Spread = map) -> Fleet:
         """Ask every batch to describe itself, and settle the frame and the anchor from it."""
         facts: list[Description] = workers.map(steps.describe, None, None)
         _require_rows(facts)
@@ -63,6 +67,7 @@ class Fleet:
             total_weight=sum(fact.total_weight for fact in facts),
             column_variance=np.square(_columns(facts)[1]),
             n_features=facts[0].column_sum.size,
+            spread=spread,
         )
 
     def every_row(self) -> Weightings:

@@ -28,17 +28,23 @@ LEAST_SPREAD = 1e-12
 NEARLY_FLAT = 1e-7  # variance left beside other columns, over the largest one
 
 
-def far_rules(X: Matrix) -> tuple[FarRule, FarRule]:
-    """Return two rules that score rows; each leaves at least half of these rows inside.
+def far_rules(X: Matrix, judges: Matrix | None = None) -> tuple[FarRule, FarRule]:
+    """Return two rules that score rows; each leaves at least half of the judges inside.
+
+    Directions are sought in X, and how far out is far is read off the `judges`: other rows, if
+    there are enough. Where columns are many, the rows in which a direction was sought lie closer
+    together along it than others do.
 
     Columns with two values take no part: neither value is far out, and directions that hold them
     would put whole categories outside, whose coefficients a start without them cannot know.
     """
     two_valued = np.all((X.min(axis=0) == X) | (X.max(axis=0) == X), axis=0)
     used = np.flatnonzero(~two_valued)
+    judges = X if judges is None else judges
     if used.size in (0, X.shape[1]):
-        return _rules(X)
-    complete, first = (_spread_out(rule, used, X.shape[1]) for rule in _rules(X[:, used]))
+        return _rules(X, judges)
+    rules = _rules(X[:, used], judges[:, used])
+    complete, first = (_spread_out(rule, used, X.shape[1]) for rule in rules)
     return complete, first
 
 
@@ -49,7 +55,7 @@ def _spread_out(rule: FarRule, used: NDArray[np.intp], p: int) -> FarRule:
     return replace(rule, directions=directions, columns=used[rule.columns])
 
 
-def _rules(X: Matrix) -> tuple[FarRule, FarRule]:
+def _rules(X: Matrix, judges: Matrix) -> tuple[FarRule, FarRule]:
     """Return the complete rule and the one of the first pass.
 
     Robust distances along the leading directions of the spatial-sign covariance, in which no row
@@ -62,20 +68,21 @@ def _rules(X: Matrix) -> tuple[FarRule, FarRule]:
     inverse = np.where(scale > 0, 1.0 / np.where(scale > 0, scale, 1.0), 0.0)
     n_directions = min(DIRECTIONS, p)
     n_passes = 2 if n >= 5 * p else 1
-    limit = MARGIN * float(np.sqrt(2.0 * np.log(n * (p + n_directions * n_passes))))
+    looks = len(judges) * (p + n_directions * n_passes)
+    limit = MARGIN * float(np.sqrt(2.0 * np.log(looks)))
     nothing = np.zeros((p, 0))
     columns = np.flatnonzero(body)
     single = FarRule(nothing, np.zeros(0), columns, center[body], inverse[body] / limit)
-    by_column = single.score(X)
+    by_column = single.score(judges)
 
     scaled = (X - center) * inverse
-    score = np.zeros(n)
+    score = np.zeros(len(judges))
     directions, offsets = [nothing], [np.zeros(0)]
     first: FarRule | None = None
     frame, whitened = np.diag(inverse), scaled
     for remaining in range(n_passes - 1, -1, -1):
         candidates = frame @ _sign_directions(whitened, n_directions)
-        accepted, where, score = _accept_directions(X, candidates, score, limit)
+        accepted, where, score = _accept_directions(judges, candidates, score, limit)
         directions.append(accepted)
         offsets.append(where)
         if first is None:
@@ -86,7 +93,7 @@ def _rules(X: Matrix) -> tuple[FarRule, FarRule]:
                 columns=np.zeros(0, dtype=np.intp),
             )
         if remaining:
-            nearness = np.maximum(score, by_column)
+            nearness = np.maximum(first.score(X), single.score(X))
             inside = scaled[nearness <= max(1.0, float(np.median(nearness)))]
             middle = inside.mean(axis=0)
             white = _whitener(inside - middle)

@@ -51,7 +51,7 @@ class Sample:
         objective: Objective,
         settings: RoundSettings,
     ) -> Sample:
-        workers = ResidentWorkers([Resident(rows)])
+        workers = ResidentWorkers([Resident(rows, spread=fleet.spread)])
         s = rows.sample_weight
         here = replace(
             fleet,
@@ -116,14 +116,17 @@ class Sample:
         residual = self.rows.y - passes.predict(self.rows, frame, fit.solution.z)
         pull = passes.normal_residual(self.rows, frame, weight, residual)
         # Summed anew: as a difference, nothing would be left of it where rows are far out.
-        gram = passes.gram(self.rows, frame, weight)[0]
+        gram = self.gram(self.rows, weight)
         return solve_normal(gram, pull)[0], gram
 
     def gram_of_every_row(self) -> Matrix:
         """Return the Gram matrix of the rows, each with its sample weight."""
         s = self.rows.sample_weight
-        ones = np.ones(self.n_samples)
-        return passes.gram(self.rows, self.fleet.problem.frame, ones if s is None else s)[0]
+        return self.gram(self.rows, np.ones(self.n_samples) if s is None else s)
+
+    def gram(self, rows: Batch, weights: Vector) -> Matrix:
+        """Return the weighted Gram matrix of these or other rows."""
+        return passes.gram(rows, self.fleet.problem.frame, weights, self.fleet.spread)[0]
 
     def design(self, rows: slice | NDArray[np.intp] = slice(None)) -> tuple[Matrix, Vector]:
         """Return the dense design of some rows, intercept column included, and their y."""

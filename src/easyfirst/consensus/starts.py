@@ -175,9 +175,10 @@ def _screens_that_matter(sample: Sample, rng: np.random.Generator) -> Sequence[_
     n = sample.n_samples
     few = int(np.clip(6 * sample.rows.n_features, *ROWS_FOR_RULES))
     rows = np.arange(n) if n <= few else np.sort(rng.choice(n, few, replace=False))
-    X = dense_rows(sample.rows.X[rows])
-    rules = far_rules(X)
-    if not np.any(rules[0].score(X) > 1):
+    others = np.setdiff1d(np.arange(n), rows) if n >= 2 * few else rows
+    judges = dense_rows(sample.rows.X[others[:: max(1, others.size // few)]])
+    rules = far_rules(dense_rows(sample.rows.X[rows]), judges)
+    if not np.any(rules[0].score(judges) > 1):
         return ()
     return [_Screen(rule, rule.score(sample.rows.X)) for rule in rules]
 

@@ -10,13 +10,15 @@ from numbers import Integral
 
 import joblib
 
-from easyfirst.contracts import Partition, Resident, ResidentWorkers
+from easyfirst.contracts import Engine, Partition, Resident, ResidentWorkers, Spread
 from easyfirst.engines.blas import one_blas_thread
 
 
 @dataclass(frozen=True)
 class Inline:
     """Run every step in the calling thread, one batch after the other."""
+
+    n_threads = 1
 
     @contextmanager
     def open(self, partitions: Sequence[Partition]) -> Iterator[ResidentWorkers]:
@@ -61,3 +63,17 @@ class Threads:
         with one_blas_thread(), ThreadPoolExecutor(n_threads, "easyfirst") as pool:
             residents = [Resident(batch) for batch in pool.map(lambda p: p.load(), partitions)]
             yield ResidentWorkers(residents, pool.map)
+
+
+@contextmanager
+def cores_of_driver(engine: Engine) -> Iterator[Spread]:
+    """Yield a `map` over the cores that the driver may use itself: an engine's limit holds here.
+
+    Clusters limit their workers; the driver's own machine waits for them most of the time.
+    """
+    n_threads = getattr(engine, "n_threads", None) or joblib.cpu_count()
+    if n_threads == 1:
+        yield map
+        return
+    with ThreadPoolExecutor(n_threads, "easyfirst-driver") as pool:
+        yield pool.map

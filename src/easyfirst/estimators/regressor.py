@@ -20,6 +20,7 @@ from easyfirst.consensus.rounds import RoundSettings
 from easyfirst.consensus.statistics import Objective, StackedStatistics
 from easyfirst.contracts import Matrix, Source, Vector
 from easyfirst.engines.blas import one_blas_thread
+from easyfirst.engines.embedded import cores_of_driver
 from easyfirst.errors import NoSingleModelWarning, RankWarning
 from easyfirst.estimators import clusters, parameters, validation
 from easyfirst.estimators.clusters import SharedEngineMixin
@@ -269,8 +270,9 @@ class SelfPacedRegressor(
             one_blas_thread(),
             watch.naming_the_round(),
             engine.open(source.partitions()) as workers,
+            cores_of_driver(engine) as spread,
         ):
-            fleet = Fleet.meet(workers, problem)
+            fleet = Fleet.meet(workers, problem, spread)
             validation.record_columns(self, source, fleet.n_features)
             settings = parameters.with_room_for(settings, self.solver, fleet.n_features)
             fitted = fit_model(fleet, objective, settings, seed, bool(self.polish), watch.on_round)

@@ -7,7 +7,7 @@ the batch; sparse rows are never densified.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,11 +15,12 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from easyfirst.contracts import Batch, Matrix, Vector
+from easyfirst.contracts import Batch, Matrix, Spread, Vector
 
 BLOCK_ENTRIES = 1 << 17  # 1 MiB of float64: a block and its weighted copy fit in a core's cache
 # Blocks for Gram matrices of many columns are longer: adding up their squares costs, too.
 GRAM_ENTRIES = 1 << 20
+AHEAD_ENTRIES = 1 << 24  # of results that wait for their turn when several cores work on blocks
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,40 +117,64 @@ def column_squares(block: Any, frame: Frame, row_weights: Vector) -> Vector:
     return np.append(squares, total) if frame.fit_intercept else squares
 
 
-def gram(batch: Batch, frame: Frame, row_weights: Vector) -> tuple[Matrix, Vector]:
+def gram(
+    batch: Batch, frame: Frame, row_weights: Vector, spread: Spread = map
+) -> tuple[Matrix, Vector]:
     """Return the weighted Gram matrix and right-hand side: D'RD and D'Ry.
 
     D is the design (the columns, and ones for the intercept), R the diagonal of `row_weights`.
-    Rows of weight zero cost nothing.
+    Rows of weight zero cost nothing. Whoever works on a block, blocks are added up in order.
     """
-    accumulate = _sparse_gram if sp.issparse(batch.X) else _dense_gram
-    return accumulate(batch, frame, row_weights)
+    if sp.issparse(batch.X):
+        return _sparse_gram(batch, frame, row_weights)
+    return _dense_gram(batch, frame, row_weights, spread)
 
 
-def _dense_gram(batch: Batch, frame: Frame, row_weights: Vector) -> tuple[Matrix, Vector]:
+def _dense_gram(
+    batch: Batch, frame: Frame, row_weights: Vector, spread: Spread
+) -> tuple[Matrix, Vector]:
     p = batch.n_features
     size = p + frame.fit_intercept
     total, rhs = np.zeros((size, size)), np.zeros(size)
-    for rows in row_slices(batch.n_samples, p, max(32, min(2 * p, GRAM_ENTRIES // max(1, p)))):
+    slices = row_slices(batch.n_samples, p, max(32, min(2 * p, GRAM_ENTRIES // max(1, p))))
+
+    def of_block(rows: slice) -> tuple[Matrix, Vector, Vector, float] | None:
         block = _dense_block(batch, frame, rows)
         weight, target = row_weights[rows], batch.y[rows]
         kept = np.flatnonzero(weight)
         if kept.size == 0:
-            continue
+            return None
         if kept.size < weight.size:
             block, weight, target = block[kept], weight[kept], target[kept]
-        rhs[:p] += block.T @ (weight * target)
+        pull, cross, last = block.T @ (weight * target), weight[:0], 0.0
         if frame.fit_intercept:
-            total[:p, p] += block.T @ weight
-            total[p, p] += weight.sum()
-            rhs[p] += weight @ target
+            cross, last = np.append(block.T @ weight, weight.sum()), float(weight @ target)
         if np.any(weight != 1.0):
             block = block * np.sqrt(weight)[:, None]
         # numpy recognises B'B and computes one triangle of it only.
-        total[:p, :p] += block.T @ block
+        return block.T @ block, pull, cross, last
+
+    for part in _in_order(spread, of_block, list(slices), size * size):
+        if part is None:
+            continue
+        squares, pull, cross, last = part
+        total[:p, :p] += squares
+        rhs[:p] += pull
+        if frame.fit_intercept:
+            total[:, p] += cross
+            rhs[p] += last
     if frame.fit_intercept:
         total[p, :p] = total[:p, p]
     return total, rhs
+
+
+def _in_order(
+    spread: Spread, work: Callable[[slice], Any], slices: Sequence[slice], entries: int
+) -> Iterator[Any]:
+    """Yield the results for all blocks in order, a bounded number of them ahead of time."""
+    ahead = max(2, min(16, AHEAD_ENTRIES // max(1, entries)))
+    for first in range(0, len(slices), ahead):
+        yield from spread(work, slices[first : first + ahead])
 
 
 def _sparse_gram(batch: Batch, frame: Frame, row_weights: Vector) -> tuple[Matrix, Vector]:
@@ -190,11 +215,11 @@ def normal_residual(batch: Batch, frame: Frame, row_weights: Vector, residual: V
     return total
 
 
-def leverage(batch: Batch, frame: Frame, root: Matrix) -> Vector:
+def leverage(batch: Batch, frame: Frame, root: Matrix, spread: Spread = map) -> Vector:
     """Return ||d root||**2 of each design row d: its leverage if root root' is the inverse Gram."""
     p = batch.n_features
-    pull = np.empty(batch.n_samples)
-    for rows in row_slices(batch.n_samples, p):
+
+    def of_block(rows: slice) -> Vector:
         block = batch.X[rows]
         block = np.asarray(block.toarray() if sp.issparse(block) else block, dtype=np.float64)
         if frame.shift is not None:
@@ -202,8 +227,10 @@ def leverage(batch: Batch, frame: Frame, root: Matrix) -> Vector:
         moved = block @ root[:p]
         if frame.fit_intercept:
             moved += root[p]
-        pull[rows] = np.einsum("ij,ij->i", moved, moved)
-    return pull
+        return np.asarray(np.einsum("ij,ij->i", moved, moved))
+
+    slices = list(row_slices(batch.n_samples, p))
+    return np.concatenate([np.empty(0), *_in_order(spread, of_block, slices, BLOCK_ENTRIES)])
 
 
 def triangle(batch: Batch, frame: Frame, row_weights: Vector) -> Matrix:

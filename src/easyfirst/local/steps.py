@@ -141,7 +141,7 @@ def _gram(
 
     def summed(values: Vector) -> tuple[Matrix, Vector]:
         known: tuple[Matrix, Vector] = resident.recall(
-            "gram", digest_of(values), lambda: passes.gram(batch, frame, values)
+            "gram", digest_of(values), lambda: passes.gram(batch, frame, values, resident.spread)
         )
         return known
 
@@ -158,8 +158,8 @@ def _gram(
     if rows.size == 0:
         return base, base_rhs
     few = Batch(X=batch.X[rows], y=batch.y[rows])
-    more, more_rhs = passes.gram(few, frame, np.maximum(difference[rows], 0.0))
-    less, less_rhs = passes.gram(few, frame, np.maximum(-difference[rows], 0.0))
+    more, more_rhs = passes.gram(few, frame, np.maximum(difference[rows], 0.0), resident.spread)
+    less, less_rhs = passes.gram(few, frame, np.maximum(-difference[rows], 0.0), resident.spread)
     return base + more - less, base_rhs + more_rhs - less_rhs
 
 

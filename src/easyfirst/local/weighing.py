@@ -120,7 +120,7 @@ def judged_residual(resident: Resident, weighting: Weighting, problem: Problem) 
     pull = resident.recall(
         "leverage",
         whitener.digest,
-        lambda: passes.leverage(resident.batch, problem.frame, whitener.root),
+        lambda: passes.leverage(resident.batch, problem.frame, whitener.root, resident.spread),
     )
     v = rule_weights(resident, residual, weighting, problem)
     rest = np.maximum(1.0 - v * pull, 1e-6)
