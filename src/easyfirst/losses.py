@@ -28,6 +28,14 @@ class Loss(ABC):
     def value(self, y: Vector, prediction: Vector) -> Vector:
         """Return the loss of each row."""
 
+    def at_residual(self, y: Vector, residual: Vector) -> Vector:
+        """Return the loss of each row whose prediction is y - residual."""
+        return self.value(y, y - residual)
+
+    def signed_root(self, y: Vector, residual: Vector) -> Vector:
+        """Return the root of each loss with the sign of the residual."""
+        return np.copysign(np.sqrt(self.at_residual(y, residual)), residual)
+
     @abstractmethod
     def gradient(self, y: Vector, prediction: Vector) -> Vector:
         """Return the derivative of each loss with respect to the prediction."""
@@ -53,6 +61,14 @@ class Squared(Loss):
     def value(self, y: Vector, prediction: Vector) -> Vector:
         """Return (y - prediction)**2."""
         return np.square(y - prediction)
+
+    def at_residual(self, y: Vector, residual: Vector) -> Vector:
+        """Return residual**2."""
+        return np.square(residual)
+
+    def signed_root(self, y: Vector, residual: Vector) -> Vector:
+        """Return the residual."""
+        return residual
 
     def gradient(self, y: Vector, prediction: Vector) -> Vector:
         """Return 2 (prediction - y)."""

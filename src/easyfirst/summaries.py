@@ -24,11 +24,15 @@ N_BINS = (HIGHEST_OCTAVE - LOWEST_OCTAVE) * BINS_PER_OCTAVE + 2
 
 def histogram(residuals: Vector, sample_weight: Vector | None, anchor: float) -> Vector:
     """Count residuals in signed log-spaced bins; returns shape (2, N_BINS): below, above zero."""
-    size = np.abs(residuals) / anchor
-    np.maximum(size, BELOW_EVERY_BIN, out=size)
-    position = (np.log2(size, out=size) - LOWEST_OCTAVE) * BINS_PER_OCTAVE
-    index = np.minimum(np.floor(position, out=position), N_BINS - 2.0).astype(np.intp) + 1
-    index[residuals > 0] += N_BINS
+    position = np.abs(residuals)
+    position /= anchor
+    np.maximum(position, BELOW_EVERY_BIN, out=position)
+    np.log2(position, out=position)
+    position *= BINS_PER_OCTAVE
+    position += 1.0 - LOWEST_OCTAVE * BINS_PER_OCTAVE
+    np.minimum(position, N_BINS - 1.0, out=position)
+    index = position.astype(np.intp)  # none is negative, so cutting off is rounding down
+    index += N_BINS * (residuals > 0)
     counts = np.bincount(index, weights=sample_weight, minlength=2 * N_BINS)
     return counts.reshape(2, N_BINS).astype(np.float64)
 

@@ -9,6 +9,7 @@ columns nor on where their zero is.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import scipy.linalg as la
@@ -79,9 +80,9 @@ def _rules(X: Matrix, judges: Matrix) -> tuple[FarRule, FarRule]:
     score = np.zeros(len(judges))
     directions, offsets = [nothing], [np.zeros(0)]
     first: FarRule | None = None
-    frame, whitened = np.diag(inverse), scaled
+    frame, white = np.diag(inverse), None
     for remaining in range(n_passes - 1, -1, -1):
-        candidates = frame @ _sign_directions(whitened, n_directions)
+        candidates = frame @ _sign_directions(scaled, white, n_directions)
         accepted, where, score = _accept_directions(judges, candidates, score, limit)
         directions.append(accepted)
         offsets.append(where)
@@ -97,7 +98,7 @@ def _rules(X: Matrix, judges: Matrix) -> tuple[FarRule, FarRule]:
             inside = scaled[nearness <= max(1.0, float(np.median(nearness)))]
             middle = inside.mean(axis=0)
             white = _whitener(inside - middle)
-            frame, whitened = inverse[:, None] * white, (scaled - middle) @ white
+            frame, scaled = inverse[:, None] * white, scaled - middle
     assert first is not None
     complete = replace(
         single,
@@ -178,13 +179,22 @@ def _column_scales(sample: Matrix) -> tuple[Vector, Vector, NDArray[np.bool_]]:
     return center, np.where(varies, scale, 0.0), body
 
 
-def _sign_directions(rows: Matrix, count: int) -> Matrix:
-    """Return the leading eigenvectors of the covariance of rows scaled to length one."""
-    norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))
-    signs = rows / np.where(norms > 0, norms, 1.0)[:, None]
+def _sign_directions(rows: Matrix, white: Matrix | None, count: int) -> Matrix:
+    """Return the leading eigenvectors of the covariance of (whitened) rows scaled to length one.
+
+    In single precision: they only say where to look.
+    """
+    signs = _of_length_one(rows).astype(np.float32)
+    if white is not None:
+        signs = _of_length_one(signs @ white.astype(np.float32))
     p = signs.shape[1]
     leading = la.eigh(signs.T @ signs, subset_by_index=[p - count, p - 1], check_finite=False)[1]
-    return np.asarray(leading[:, ::-1])
+    return np.asarray(leading[:, ::-1], dtype=np.float64)
+
+
+def _of_length_one(rows: NDArray[Any]) -> NDArray[Any]:
+    norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    return np.asarray(rows / np.where(norms > 0, norms, 1.0)[:, None])
 
 
 def _accept_directions(

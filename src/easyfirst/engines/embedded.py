@@ -13,6 +13,9 @@ import joblib
 from easyfirst.contracts import Engine, Partition, Resident, ResidentWorkers, Spread
 from easyfirst.engines.blas import one_blas_thread
 
+# Entries of X per batch below which threads cost more time waiting for Python's lock than they save.
+LEAST = 1 << 19
+
 
 @dataclass(frozen=True)
 class Inline:
@@ -55,14 +58,18 @@ class Threads:
     @contextmanager
     def open(self, partitions: Sequence[Partition]) -> Iterator[ResidentWorkers]:
         """Load the batches and keep the threads for the duration of a fit."""
-        n_threads = min(self.n_threads, len(partitions))
-        if n_threads <= 1:
+        if self.n_threads == 1:
             with Inline().open(partitions) as workers:
                 yield workers
             return
-        with one_blas_thread(), ThreadPoolExecutor(n_threads, "easyfirst") as pool:
-            residents = [Resident(batch) for batch in pool.map(lambda p: p.load(), partitions)]
-            yield ResidentWorkers(residents, pool.map)
+        with one_blas_thread(), ThreadPoolExecutor(self.n_threads, "easyfirst") as pool:
+            batches = list(pool.map(lambda p: p.load(), partitions))
+            if len(batches) == 1:  # nobody else needs the threads
+                yield ResidentWorkers([Resident(batches[0], spread=pool.map)])
+                return
+            residents = [Resident(batch) for batch in batches]
+            entries = sum(resident.batch.X.size for resident in residents)
+            yield ResidentWorkers(residents, pool.map if entries >= LEAST * len(residents) else map)
 
 
 @contextmanager

@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 
 from easyfirst.contracts import Batch, Matrix, Spread, Vector
 
-BLOCK_ENTRIES = 1 << 17  # 1 MiB of float64: a block and its weighted copy fit in a core's cache
+# 2 MiB of float64: nearly in a core's own cache the second time it is read, and long enough that
+# threads rarely wait for each other between two calls of NumPy.
+BLOCK_ENTRIES = 1 << 18
 # Blocks for Gram matrices of many columns are longer: adding up their squares costs, too.
 GRAM_ENTRIES = 1 << 20
 AHEAD_ENTRIES = 1 << 24  # of results that wait for their turn when several cores work on blocks

@@ -21,12 +21,11 @@ from easyfirst.local.weighing import (
     digest_of,
     importance,
     judged_residual,
-    losses_of,
     pacing,
     residual_at,
-    rule_weights,
     strata_of,
     weigh,
+    weigher,
     weights_afresh,
 )
 from easyfirst.summaries import histogram
@@ -72,10 +71,9 @@ def describe(resident: Resident, message: None, problem: None) -> Description:
     """Describe the batch before anything is fitted."""
     del message, problem
     batch = resident.batch
-    s = importance(batch)
-    present = np.flatnonzero(s)
-    total = float(s.sum())
-    mean = float(s @ batch.y) / total if total else 0.0
+    s, present = batch.sample_weight, _present(batch)
+    total = float(batch.n_samples if s is None else s.sum())
+    mean = _summed(batch.y, s) / total if total else 0.0
     wanted = min(max(present.size // 8, ROWS_FOR_MOMENTS[0]), ROWS_FOR_MOMENTS[1])
     few = present[:: max(1, present.size // wanted)]
     rows = batch.X[few].astype(np.float64)
@@ -85,7 +83,7 @@ def describe(resident: Resident, message: None, problem: None) -> Description:
         n_weighted=int(present.size),
         total_weight=total,
         y_mean=mean,
-        y_scatter=float(s @ np.square(batch.y - mean)),
+        y_scatter=_summed(np.square(batch.y - mean), s),
         column_sum=np.asarray(rows.sum(axis=0)).ravel(),
         column_square=np.asarray(squares.sum(axis=0)).ravel(),
         column_rows=int(few.size),
@@ -99,8 +97,7 @@ def summarize(resident: Resident, weighting: Weighting, problem: Problem) -> Vec
 
 
 def _histograms(resident: Resident, residual: Vector, problem: Problem) -> Vector:
-    losses = losses_of(resident.batch.y, residual, problem)
-    signed = np.copysign(np.sqrt(losses), residual)
+    signed = problem.loss.signed_root(resident.batch.y, residual)
     s = resident.batch.sample_weight
     if problem.far_rule is None:
         return histogram(signed, s, problem.anchor)[None]
@@ -176,20 +173,21 @@ def sweep(
     assert now.coef is not None
     assert now.whitener is None, "leverage needs a pass of its own"
     old = None if change.before is None else weigh(resident, change.before, problem)
-    s = importance(batch)
+    s, frame = batch.sample_weight, problem.frame
     coef = np.array(now.coef)
-    residual, v = np.empty(batch.n_samples), np.empty(batch.n_samples)
+    weights_of = None if now.keeps_every_row else weigher(resident, now, problem)
+    residual, v = np.empty(batch.n_samples), np.ones(batch.n_samples)
     rhs = np.zeros(coef.size)
-    for rows, block in passes.blocks(batch, problem.frame):
-        residual[rows] = batch.y[rows] - passes.times(block, problem.frame, coef)
-        if now.keeps_every_row:
-            v[rows] = 1.0
-        else:
-            v[rows] = rule_weights(resident, residual[rows], now, problem, rows)
-        rhs += passes.transposed_times(block, problem.frame, s[rows] * v[rows] * residual[rows])
+    for rows, block in passes.blocks(batch, frame):
+        pull = r = batch.y[rows] - passes.times(block, frame, coef)
+        residual[rows] = r
+        if weights_of is not None:
+            v[rows] = weights = weights_of(r, rows)
+            pull = weights * r
+        rhs += passes.transposed_times(block, frame, pull if s is None else s[rows] * pull)
     resident.recall("residual", now.coef, lambda: residual)
     resident.recall("weights", now, lambda: v)
-    square = float((s * v) @ np.square(residual))
+    square = float((v if s is None else s * v) @ np.square(residual))
     return _histograms(resident, residual, problem), _count(s, v, old, rhs, square)
 
 
@@ -197,26 +195,41 @@ def _weigh_and_count(
     resident: Resident, change: Change, problem: Problem
 ) -> tuple[Vector, Statistics]:
     """Return the row weights s v, and what can be counted without columns and regularizer."""
-    s = importance(resident.batch)
+    s = resident.batch.sample_weight
     old = None if change.before is None else weigh(resident, change.before, problem)
     v = weigh(resident, change.now, problem)
-    return s * v, _count(s, v, old)
+    return v if s is None else s * v, _count(s, v, old)
 
 
 def _count(
-    s: Vector, v: Vector, old: Vector | None, rhs: Vector | None = None, square: float = 0.0
+    s: Vector | None,
+    v: Vector,
+    old: Vector | None,
+    rhs: Vector | None = None,
+    square: float = 0.0,
 ) -> Statistics:
-    total = float(s.sum())
+    total = float(v.size if s is None else s.sum())
     return Statistics(
         gram=NO_MATRIX,
         rhs=np.zeros(0) if rhs is None else rhs,
         square=square,
         pacing=0.0,
-        weight=float(s @ v),
-        selected=float(s @ (v >= 0.5)),
-        changed=total if old is None else float(s @ np.abs(v - old)),
+        weight=_summed(v, s),
+        selected=_summed(v >= 0.5, s),
+        changed=total if old is None else _summed(np.abs(v - old), s),
         total=total,
     )
+
+
+def _summed(values: Vector | NDArray[np.bool_], s: Vector | None) -> float:
+    """Return the sum of values over the rows, by sample weight if there is one."""
+    return float(values.sum() if s is None else s @ values)
+
+
+def _present(batch: Batch) -> NDArray[np.intp]:
+    """Return the rows of positive sample weight."""
+    s = batch.sample_weight
+    return np.arange(batch.n_samples) if s is None else np.flatnonzero(s)
 
 
 def influence(resident: Resident, message: tuple[Weighting, float], problem: Problem) -> Vector:
@@ -239,7 +252,7 @@ def sample(resident: Resident, message: tuple[int, int, int], problem: None) -> 
     del problem
     quota, seed, number = message
     batch = resident.batch
-    present = np.flatnonzero(importance(batch))
+    present = _present(batch)
     if present.size > quota:
         rng = np.random.default_rng([seed, number])
         present = np.sort(rng.choice(present, quota, replace=False))

@@ -6,6 +6,7 @@ Weights are never sent: any worker computes them again, and remembers the last.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -128,23 +129,30 @@ def judged_residual(resident: Resident, weighting: Weighting, problem: Problem) 
 
 
 def rule_weights(
-    resident: Resident,
-    residual: Vector,
-    weighting: Weighting,
-    problem: Problem,
-    rows: slice = slice(None),
+    resident: Resident, residual: Vector, weighting: Weighting, problem: Problem
 ) -> Vector:
-    """Return the weights of some rows for their residuals."""
+    """Return the weights of all rows for their residuals."""
+    return weigher(resident, weighting, problem)(residual, slice(None))
+
+
+def weigher(
+    resident: Resident, weighting: Weighting, problem: Problem
+) -> Callable[[Vector, slice], Vector]:
+    """Return the function that weighs some rows by their residuals.
+
+    It is called for one block of rows after the other, so whatever they share is settled here.
+    """
     rule = problem.regularizer.with_width(weighting.width)
-    losses = losses_of(resident.batch.y[rows], residual, problem)
-    weights = rule.weights(losses, _thresholds(resident, residual, weighting, problem, rows))
-    weights[weights < NEGLIGIBLE] = 0.0
-    return weights
+    thresholds = _thresholds(resident, weighting, problem)
+    at_residual, y = problem.loss.at_residual, resident.batch.y
 
+    def weights_of(residual: Vector, rows: slice) -> Vector:
+        losses = at_residual(y[rows], residual)
+        weights = rule.weights(losses, thresholds(residual, rows))
+        weights[weights < NEGLIGIBLE] = 0.0
+        return weights
 
-def losses_of(y: Vector, residual: Vector, problem: Problem) -> Vector:
-    """Return the loss of each row."""
-    return problem.loss.value(y, y - residual)
+    return weights_of
 
 
 def residual_at(resident: Resident, coef: tuple[float, ...], problem: Problem) -> Vector:
@@ -167,20 +175,18 @@ def strata_of(resident: Resident, rule: FarRule) -> NDArray[np.intp]:
 
 
 def _thresholds(
-    resident: Resident,
-    residual: Vector,
-    weighting: Weighting,
-    problem: Problem,
-    rows: slice = slice(None),
-) -> float | Vector:
-    if weighting.single is not None:
-        return weighting.single
+    resident: Resident, weighting: Weighting, problem: Problem
+) -> Callable[[Vector, slice], float | Vector]:
+    """Return the function from residuals of some rows to their thresholds."""
+    single = weighting.single
+    if single is not None:
+        return lambda residual, rows: single
     if problem.far_rule is None or len(weighting.thresholds) == 1:
         below, above = weighting.thresholds[0]
-        return np.where(residual < 0, below, above)
+        return lambda residual, rows: np.where(residual < 0, below, above)
     levels = np.array(weighting.thresholds)
-    side = (residual >= 0).astype(np.intp)
-    return np.asarray(levels[strata_of(resident, problem.far_rule)[rows], side])
+    strata = strata_of(resident, problem.far_rule)
+    return lambda residual, rows: levels[strata[rows], (residual >= 0).astype(np.intp)]
 
 
 def pacing(resident: Resident, weighting: Weighting, problem: Problem) -> float:
@@ -193,5 +199,6 @@ def pacing(resident: Resident, weighting: Weighting, problem: Problem) -> float:
         values = rule.value(v, weighting.single)
     else:
         residual = judged_residual(resident, weighting, problem)
-        values = rule.value(v, _thresholds(resident, residual, weighting, problem))
+        thresholds = _thresholds(resident, weighting, problem)
+        values = rule.value(v, thresholds(residual, slice(None)))
     return float(importance(resident.batch) @ values)
