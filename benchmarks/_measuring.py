@@ -24,6 +24,8 @@ from easyfirst.consensus.fleet import Fleet
 from easyfirst.contracts import ResidentWorkers
 from easyfirst.estimators import validation
 
+PAUSE = 0.25  # seconds before each run
+
 
 @dataclass(frozen=True)
 class Timing:
@@ -44,12 +46,17 @@ class Timing:
 
 
 def taking_turns(runs: dict[str, Callable[[], np.ndarray]], repeats: int, coef=None):
-    """Time every run `repeats` times, one after the other in each turn."""
+    """Time every run `repeats` times, one after the other in each turn.
+
+    The pause lets the threads of BLAS fall asleep, which otherwise keep a core busy for a tenth of
+    a second after a method that used them, at the expense of the next.
+    """
     seconds: dict[str, list[float]] = defaultdict(list)
     error: dict[str, float] = {}
     for _ in range(repeats):
         for name, run in runs.items():
             gc.collect()
+            time.sleep(PAUSE)
             began = time.perf_counter()
             found = run()
             seconds[name].append(time.perf_counter() - began)

@@ -248,6 +248,13 @@ def test_weights_are_the_probability_that_a_row_is_clean(mode):
         assert data.clean[rows].mean() == pytest.approx(expected, abs=4 * chance + 0.01)
 
 
+def test_a_like_mixture_is_as_good_a_start_as_its_scale():
+    few, many = (summary(residuals(n, 0.4, seed=13), n_coef=4) for n in (2000, 40_000))
+    cold, warm = fit_mixture(many, 1.0), fit_mixture(many, fit_mixture(few, 1.0))
+    for name in ("scale", "clean", "below", "above"):
+        assert getattr(warm, name) == pytest.approx(getattr(cold, name), rel=1e-5)
+
+
 def test_calibrating_twice_gives_the_same_pace():
     losses = summary(residuals(5000, 0.5, seed=12), n_coef=4)
     once = Calibrated().calibrate(losses, 1.0)

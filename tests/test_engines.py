@@ -1,5 +1,7 @@
 """Engines: where the steps run must not matter, to the last bit."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import numpy as np
@@ -9,9 +11,10 @@ import threadpoolctl
 
 from easyfirst import SelfPacedRegressor
 from easyfirst.callbacks import Callback
-from easyfirst.contracts import Ledger, Resident
-from easyfirst.engines import Inline, Threads
+from easyfirst.contracts import Batch, Ledger, Resident
+from easyfirst.engines import Inline, Threads, embedded
 from easyfirst.engines.blas import one_blas_thread
+from easyfirst.local import passes
 from easyfirst.regularizers import Entropic, Hard
 from easyfirst.schedules import Geometric
 from easyfirst.sources import ArraySource
@@ -50,6 +53,15 @@ ENGINES = {
     "by name": "inline",
     "forgetful": Forgetful(),
 }
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small_is_large():
+    """Batches count as large enough for threads, and hold several blocks of a pass."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(embedded, "LEAST", 1)
+        patch.setattr(passes, "BLOCK_ENTRIES", 1 << 15)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -107,6 +119,65 @@ def test_rounds_of_one_pass_return_the_same_bits_everywhere(solver, engine):
     assert ours.coef_.tobytes() == theirs.coef_.tobytes()
     assert ours.weights_.tobytes() == theirs.weights_.tobytes()
     assert ours.noise_scale_ == theirs.noise_scale_
+
+
+def test_threads_that_share_one_batch_return_the_same_bits():
+    rows = corrupted_rows(n=9000, p=60)
+    ours, theirs = (
+        SelfPacedRegressor(n_batches=1, engine=engine).fit(rows.X, rows.y)
+        for engine in (Inline(), Threads(3))
+    )
+    assert ours.coef_.tobytes() == theirs.coef_.tobytes()
+    assert ours.weights_.tobytes() == theirs.weights_.tobytes()
+
+
+def test_blocks_are_added_up_in_order_whoever_works_on_them():
+    rows = corrupted_rows(n=9000, p=60)
+    batch, frame = Batch(rows.X, rows.y), passes.Frame(fit_intercept=True)
+    weights = np.random.default_rng(0).random(9000)
+    weights[2000:4000] = 0.0  # a block without a row
+    alone, root = passes.gram(batch, frame, weights), np.eye(61)
+    names = set()
+
+    def noting(work, *items):
+        def named(*item):
+            names.add(threading.current_thread().name)
+            return work(*item)
+
+        return pool.map(named, *items)
+
+    with ThreadPoolExecutor(4, "helper") as pool:
+        shared = passes.gram(batch, frame, weights, noting)
+        leverages = passes.leverage(batch, frame, root, pool.map)
+    assert all(name.startswith("helper") for name in names)
+    assert [part.tobytes() for part in shared] == [part.tobytes() for part in alone]
+    design = np.column_stack([rows.X, np.ones(9000)])
+    np.testing.assert_allclose(alone[0], (design * weights[:, None]).T @ design, rtol=1e-9)
+    np.testing.assert_allclose(alone[1], design.T @ (weights * rows.y), rtol=1e-9)
+    assert leverages.tobytes() == passes.leverage(batch, frame, root).tobytes()
+    np.testing.assert_allclose(leverages, np.sum(np.square(design), axis=1))
+
+
+@pytest.mark.parametrize("least", [1, 1 << 40])
+def test_only_large_batches_are_given_to_threads(monkeypatch, least):
+    monkeypatch.setattr(embedded, "LEAST", least)
+    y = np.arange(40.0)
+    partitions = ArraySource(y[:, None], y, n_batches=20).partitions()
+
+    def where(resident, message, broadcast):
+        return threading.current_thread() is threading.main_thread()
+
+    with Threads(2).open(partitions) as workers:
+        assert set(workers.map(where, None, None)) == {least > 1}
+
+
+def test_the_driver_keeps_to_the_limit_of_the_engine():
+    with embedded.cores_of_driver(Inline()) as spread:
+        assert spread is map
+    with embedded.cores_of_driver(Threads(1)) as spread:
+        assert spread is map
+    with embedded.cores_of_driver(Threads(2)) as spread:
+        assert list(spread(abs, [-1, -2])) == [1, 2]
 
 
 def test_the_forgetful_engine_really_rebuilds():

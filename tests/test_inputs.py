@@ -412,3 +412,17 @@ def test_a_penalty_without_closed_form_goes_to_admm_by_itself():
     assert model.n_iter_ > 1
     gradient = 2 * rows.X.T @ (rows.y - model.predict(rows.X))
     np.testing.assert_allclose(gradient, np.sign(model.coef_), atol=0.05)
+
+
+@pytest.mark.parametrize("order", ["C", "F", "strided", "float32"])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e200])
+def test_one_bad_number_is_found_however_the_array_lies(order, value):
+    rows = corrupted_rows(n=300, p=4)
+    X = np.array(rows.X, order="F" if order == "F" else "C")
+    if order == "strided":
+        X = np.repeat(X, 2, axis=1)[:, ::2]
+    if order == "float32":  # which holds no number too large for us
+        X, value = X.astype(np.float32), np.inf if value == 1e200 else value
+    X[217, 2] = value
+    with pytest.raises(ValueError, match=r"X contains|NaN|infin|as large as"):
+        SelfPacedRegressor().fit(X, rows.y)

@@ -354,6 +354,15 @@ def test_far_rules_call_hardly_any_row_of_a_plain_normal_cloud_far():
         assert np.mean(rule.score(X) > 1) < 0.001
 
 
+def test_far_is_read_off_other_rows_where_columns_are_many():
+    # Along directions sought in six rows per column, those rows lie closer together than others.
+    X = np.random.default_rng(3).normal(size=(9600, 400))
+    sought, judges, others = X[:2400], X[2400:4800], X[4800:]
+    for rule in far_rules(sought, judges):
+        assert np.mean(rule.score(others) > 1) < 0.002
+    assert np.mean(far_rules(sought)[0].score(others) > 1) > 0.02
+
+
 def test_elemental_subsets_find_the_majority_among_structured_rows():
     rng = np.random.default_rng(3)
     X = rng.normal(size=(300, 3))

@@ -108,7 +108,7 @@ def fit_mixture(
     edges = bin_edges(losses.anchor)
     floor = max(losses.anchor * ROUNDING, _least_scale(losses))
     known = start if isinstance(start, CleanMixture) else None
-    scale = max(start if known is None else known.scale, floor)
+    scale = max(start.scale if isinstance(start, CleanMixture) else start, floor)
     half_width = WINDOW + (SMALL_WINDOW - WINDOW) * min(1.0, 100.0 / losses.total)
     spent = 0.0 if losses.studentized else float(losses.n_coef)
     fitted = None if known is None else known.parameters(scale, losses.total)

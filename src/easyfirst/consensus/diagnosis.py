@@ -120,10 +120,7 @@ def _spread_along_design(sample: Sample, fit: RoundsResult) -> tuple[float, floa
     total = v.sum()
     squares = np.minimum(np.square(residual / mixture_of(fit).scale), 9.0)
     known = fit.statistics
-    if thin > 1:
-        gram = sample.gram(part, v) / total
-    else:
-        gram = known.pooled_gram / known.weight.sum()
+    gram = sample.gram(part, v) / total if thin > 1 else known.pooled_gram / known.weight.sum()
     excess = sample.gram(part, v * squares) / total - (v @ squares / total) * gram
     norms = np.sqrt(np.maximum(np.diagonal(gram), 1e-300))
     gram, excess = gram / norms / norms[:, None], excess / norms / norms[:, None]

@@ -78,14 +78,12 @@ class Fleet:
         """Return what decides the weights: batch i's coefficients coefs[i] and thresholds."""
         # Equal coefficients become one object, which a message to several batches holds once.
         first = tuple(coefs[0].tolist())
+        is_first = np.all(coefs == coefs[0], axis=1).tolist()
         return [
             Weighting(
-                first if np.array_equal(coef, coefs[0]) else tuple(coef.tolist()),
-                pace.for_batch(i),
-                pace.width,
-                whitener,
+                first if same else tuple(coef.tolist()), pace.for_batch(i), pace.width, whitener
             )
-            for i, coef in enumerate(coefs)
+            for i, (coef, same) in enumerate(zip(coefs, is_first, strict=True))
         ]
 
     def summarize(self, weightings: Weightings) -> LossSummary:

@@ -10,11 +10,12 @@ from numbers import Integral
 
 import joblib
 
-from easyfirst.contracts import Engine, Partition, Resident, ResidentWorkers, Spread
+from easyfirst.contracts import Batch, Engine, Partition, Resident, ResidentWorkers, Spread
 from easyfirst.engines.blas import one_blas_thread
 
-# Entries of X per batch below which threads cost more time waiting for Python's lock than they save.
+# Entries of X per batch below which threads wait longer for Python's lock than they save.
 LEAST = 1 << 19
+RUNS = 8  # of batches, that each thread loads
 
 
 @dataclass(frozen=True)
@@ -63,13 +64,22 @@ class Threads:
                 yield workers
             return
         with one_blas_thread(), ThreadPoolExecutor(self.n_threads, "easyfirst") as pool:
-            batches = list(pool.map(lambda p: p.load(), partitions))
+            batches = _loaded(partitions, pool, self.n_threads)
             if len(batches) == 1:  # nobody else needs the threads
                 yield ResidentWorkers([Resident(batches[0], spread=pool.map)])
                 return
             residents = [Resident(batch) for batch in batches]
             entries = sum(resident.batch.X.size for resident in residents)
             yield ResidentWorkers(residents, pool.map if entries >= LEAST * len(residents) else map)
+
+
+def _loaded(
+    partitions: Sequence[Partition], pool: ThreadPoolExecutor, n_threads: int
+) -> list[Batch]:
+    """Load the batches, a few runs of them per thread: a task for each would cost more itself."""
+    length = -(-len(partitions) // (RUNS * n_threads))
+    runs = [partitions[k : k + length] for k in range(0, len(partitions), length)]
+    return [batch for run in pool.map(lambda run: [p.load() for p in run], runs) for batch in run]
 
 
 @contextmanager
