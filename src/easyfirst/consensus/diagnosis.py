@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg as la
+from numpy.typing import NDArray
 
 from easyfirst.calibration import ROUNDING, information
 from easyfirst.consensus.rounds import RoundsResult, Start
@@ -21,8 +22,8 @@ LEAST_ROWS = 4.0  # clean rows' worth of information per coefficient below which
 BETWEEN, SUSPICIOUS = 1.2, 1.0
 RIVAL = 0.8  # a second model with this share of the first one's clean rows leaves the choice open
 PASSED = 5.0  # a growing pace finds clean parts up to a fifth of it at the latest
-ROWS_FOR_RIVALS = 4000  # likewise, to look for a rival
-ROWS_FOR_SPREAD = 2000  # and fifty per coefficient: enough for the largest eigenvalue
+ROWS_FOR_RIVALS = (40, 3000)  # per coefficient and besides: a rival of near-equal support shows
+ROWS_FOR_SPREAD = (50, 2000)  # likewise: enough for the largest eigenvalue
 
 
 @dataclass(frozen=True)
@@ -112,15 +113,16 @@ def _spread_along_design(sample: Sample, fit: RoundsResult) -> tuple[float, floa
     """Return how much r**2 follows one direction of the design, by chance, and which direction."""
     v = sample.weights(fit)
     q = sample.fleet.n_coef
-    rows = np.flatnonzero(v > 0.01)
-    thin = max(1, len(rows) // (50 * q + ROWS_FOR_SPREAD))
-    rows = rows[::thin]
+    kept = np.flatnonzero(v > 0.01)
+    rows = _evenly(kept, q, ROWS_FOR_SPREAD)
     part, frame, v = sample.part(rows), sample.fleet.problem.frame, v[rows]
     residual = part.y - passes.predict(part, frame, fit.solution.z)
     total = v.sum()
     squares = np.minimum(np.square(residual / mixture_of(fit).scale), 9.0)
     known = fit.statistics
-    gram = sample.gram(part, v) / total if thin > 1 else known.pooled_gram / known.weight.sum()
+    gram = known.pooled_gram / known.weight.sum()
+    if len(rows) < len(kept):
+        gram = sample.gram(part, v) / total
     excess = sample.gram(part, v * squares) / total - (v @ squares / total) * gram
     norms = np.sqrt(np.maximum(np.diagonal(gram), 1e-300))
     gram, excess = gram / norms / norms[:, None], excess / norms / norms[:, None]
@@ -134,10 +136,12 @@ def _rival_support(sample: Sample, fit: RoundsResult) -> float:
     mixture = mixture_of(fit)
     q = sample.fleet.n_coef
     v, ours = sample.weights(fit), mixture.clean
-    thin = max(1, sample.n_samples // (50 * q + ROWS_FOR_RIVALS))
-    if thin > 1:  # a rival of near-equal support shows on fewer rows
-        every = np.arange(sample.n_samples) % thin == 0
-        sample, v, ours = sample.only(every.astype(np.float64)), v[every], ours / thin
+    rows = _evenly(np.arange(sample.n_samples), q, ROWS_FOR_RIVALS)
+    if len(rows) < sample.n_samples:
+        ours *= len(rows) / sample.n_samples
+        chosen = np.zeros(sample.n_samples)
+        chosen[rows] = 1.0
+        sample, v = sample.only(chosen), v[rows]
     rest = (v < 0.5).astype(np.float64)
     # Rows near both models are not among the rest, so half of ours may already be a rival.
     if rest.sum() < max(0.5 * ours, 4.0 * q):
@@ -155,6 +159,14 @@ def _rival_support(sample: Sample, fit: RoundsResult) -> float:
     is_other = v @ their_v < 0.5 * min(v.sum(), their_v.sum())
     is_model = information(rival.losses, theirs)[1] > 4.0 * q and theirs.scale < 3 * mixture.scale
     return theirs.clean / ours if is_other and is_model else 0.0
+
+
+def _evenly(rows: NDArray[np.intp], q: int, enough: tuple[int, int]) -> NDArray[np.intp]:
+    """Return so many of the rows as are enough for q coefficients, evenly spread among them."""
+    wanted = enough[0] * q + enough[1]
+    if len(rows) <= wanted:
+        return rows
+    return np.asarray(rows[np.arange(wanted) * len(rows) // wanted])
 
 
 def _is_tighter(fit: RoundsResult, than: RoundsResult) -> bool:
