@@ -30,6 +30,7 @@ from easyfirst import SelfPacedRegressor
 RATIOS = (0.1, 0.5, 0.9)
 LIMITS = {0.1: 1.02, 0.5: 1.05, 0.9: 1.25}  # on the error over the oracle's, at a million rows
 HOPELESS = (10_000, 400, 0.9)  # a thousand clean rows for 400 coefficients
+SMALL, MORE = 100_000, 3  # rows below which runs are short, and timed so many times as often
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,8 @@ def table(page: Page, n: int, p: int, repeats: int) -> None:
         if (n, p, ratio) != HOPELESS:
             X, y, clean, coef = make(n, p, ratio)
             runs = {name: _bound(fit, X, y, clean) for name, fit in DENSE.items()}
-            cells[ratio] = _measuring.taking_turns(runs, repeats, coef)
+            times = repeats * MORE if n < SMALL else repeats
+            cells[ratio] = _measuring.taking_turns(runs, times, coef)
     header = " | ".join(f"{ratio:.0%}: time / floor (s); error" for ratio in cells)
     page.add(f"## {n:,} x {p}", "", f"| method | {header} |", "|---|" + "---|" * len(cells))
     for name in DENSE:
@@ -222,7 +224,7 @@ def _both(data, repeats: int, **settings) -> tuple[Timing, Timing]:
         "default": lambda: SelfPacedRegressor(**settings).fit(X, y).coef_,
         "floor": lambda: _peers.normal_equations(X, y, clean),
     }
-    timings = _measuring.taking_turns(runs, repeats)
+    timings = _measuring.taking_turns(runs, repeats * MORE if len(y) < SMALL else repeats)
     return timings["default"], timings["floor"]
 
 
@@ -310,8 +312,8 @@ def opening(repeats: int) -> list[str]:
         "# Benchmarks",
         "",
         "`make bench` makes this page. Times are in units of the floor, the normal",
-        f"equations (in parentheses seconds: median and half the range of {repeats} runs, methods",
-        f"taking turns). {platform.machine()}, {os.cpu_count()} cores, Python "
+        f"equations (in parentheses seconds: median and half the range of {repeats} runs, or of",
+        f"{MORE * repeats} below {SMALL:,} rows, methods taking turns). {platform.machine()}, {os.cpu_count()} cores, Python "
         f"{platform.python_version()}, NumPy {np.__version__}, scikit-learn {sklearn.__version__}."
         f"{left_out}",
         "",
