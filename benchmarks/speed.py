@@ -313,7 +313,8 @@ def opening(repeats: int) -> list[str]:
         "",
         "`make bench` makes this page. Times are in units of the floor, the normal",
         f"equations (in parentheses seconds: median and half the range of {repeats} runs, or of",
-        f"{MORE * repeats} below {SMALL:,} rows, methods taking turns). {platform.machine()}, {os.cpu_count()} cores, Python "
+        f"{MORE * repeats} below {SMALL:,} rows, methods taking turns).",
+        f"{platform.machine()}, {os.cpu_count()} cores, Python "
         f"{platform.python_version()}, NumPy {np.__version__}, scikit-learn {sklearn.__version__}."
         f"{left_out}",
         "",
