@@ -15,7 +15,7 @@ NOISE = 0.1
 FLOOR = "normal equations (floor)"
 ORACLE = "oracle (clean rows)"
 DEFAULT = "**SelfPacedRegressor()**"
-PAPER = "**SelfPacedRegressor.paper()**"
+PAPER = "**SelfPacedRegressor.paper(n_batches=10)**"
 LEAST_SQUARES = "scikit-learn LinearRegression"
 HUBER = "scikit-learn HuberRegressor"
 NAIVE = "self-paced learning, naive"
@@ -103,6 +103,6 @@ else:
     LEFT_OUT.append("skglm")
 DENSE |= {
     NAIVE: naive_self_paced,
-    PAPER: of(SelfPacedRegressor.paper),
+    PAPER: of(lambda: SelfPacedRegressor.paper(n_batches=10)),
     DEFAULT: of(SelfPacedRegressor),
 }

@@ -3,14 +3,16 @@
 import copy
 import math
 import pickle
+from typing import ClassVar
 
 import numpy as np
 import pytest
 
+from easyfirst import SelfPacedRegressor
 from easyfirst.contracts import Pace
 from easyfirst.schedules import Constant, Geometric, PaceSchedule, Quantile
 from easyfirst.summaries import LossSummary, histogram
-from problems import members
+from problems import corrupted_rows, members
 
 VARIANTS = [
     Geometric(0.5, 1.5, 1.0),
@@ -136,3 +138,24 @@ def test_a_quantile_pace_follows_the_scale_of_the_losses():
 def test_bad_parameters_are_refused_by_name_and_value(build, message):
     with pytest.raises(ValueError, match=message):
         build()
+
+
+class Curious(Geometric):
+    """The paper's pace, but it wants to see the losses and keeps what it saw."""
+
+    reads_losses = True
+    seen: ClassVar[list[float]] = []
+
+    def next(self, pace, losses):
+        self.seen.append(losses.total)
+        return super().next(pace, losses)
+
+
+def test_losses_are_summed_up_only_for_schedules_that_look_at_them():
+    rows = corrupted_rows(n=600, p=3)
+    blind, curious = (
+        SelfPacedRegressor(pace=pace, solver="gram", n_batches=3).fit(rows.X, rows.y)
+        for pace in (Geometric(), Curious())
+    )
+    assert blind.coef_.tobytes() == curious.coef_.tobytes()
+    assert set(Curious.seen) == {600.0}

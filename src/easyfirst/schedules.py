@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -25,7 +26,13 @@ PLAINLY_CLEAN = 0.75  # share of clean rows above which a growing pace may leap
 
 
 class PaceSchedule(ABC):
-    """Choose the pace of each round from a summary of the current losses."""
+    """Choose the pace of each round from a summary of the current losses.
+
+    A schedule that takes no look at the losses sets `reads_losses` to False: they are then not
+    summed up, and it is given an empty summary.
+    """
+
+    reads_losses: ClassVar[bool] = True
 
     @abstractmethod
     def first(self, losses: LossSummary) -> Pace:
@@ -67,6 +74,8 @@ class Geometric(PaceSchedule):
     1.0
     """
 
+    reads_losses: ClassVar[bool] = False
+
     start: float = 0.1
     factor: float = 1.1
     ceiling: float = 1.0
@@ -102,6 +111,8 @@ class Geometric(PaceSchedule):
 @dataclass(frozen=True)
 class Constant(PaceSchedule):
     """One pace for all rounds; `Constant(math.inf)` keeps every row."""
+
+    reads_losses: ClassVar[bool] = False
 
     pace: float = math.inf
 

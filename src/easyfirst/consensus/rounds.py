@@ -23,7 +23,7 @@ from easyfirst.contracts import EVERY_ROW, Ledger, Matrix, Pace, Vector
 from easyfirst.errors import NoRowSelectedError
 from easyfirst.local.weighing import Whitener
 from easyfirst.schedules import Calibrated, PaceSchedule
-from easyfirst.summaries import LossSummary
+from easyfirst.summaries import N_BINS, LossSummary
 
 # With weights per iteration, the most iterations at a pace that will grow anyway: later paces
 # correct what is left, and the selection may flicker for hundreds of iterations.
@@ -32,6 +32,9 @@ WHILE_GROWING = 30
 # Share of the weight that may change before Gram matrices are summed anew: until then, each round
 # costs only the rows that changed.
 DRIFT = 0.1
+
+# What a schedule sees that does not look at the losses.
+UNSEEN = LossSummary(np.zeros((1, 1, 2, N_BINS)), anchor=1.0)
 
 TETHER = 1e-4  # pull of the last coefficients, in rows per row
 
@@ -184,9 +187,7 @@ class _Walk:
             return
         points = self._points()
         judged = self.pace or (EVERY_ROW if start is None else start.pace)
-        self.losses = self.fleet.summarize(
-            self.fleet.weightings(points, judged, self._whitener(judged))
-        )
+        self.losses = self._look(points, judged) if schedule.reads_losses else UNSEEN
         if self.pace is not None:
             self.pace = schedule.next(self.pace, self.losses)
         elif start is not None and start.scale is not None and isinstance(schedule, Calibrated):
@@ -281,7 +282,8 @@ class _Walk:
         now = self.fleet.weightings(self._points(), pace)
         self.stats = self._gather(now, pace, metric)
         assert self.losses is not None
-        _require_a_selection(self.stats, pace, self.losses)
+        if self.stats.weight.sum() == 0:
+            raise _nothing_selected(pace, self.losses)
         self.before, self.judged_by = now, last
         self.pace = self.settings.schedule.next(pace, self.losses)
         self.solution = self._solve(self.stats, self.settings, self.solution)
@@ -308,10 +310,13 @@ class _Walk:
         # The self-paced term is only recorded, so the histogram's word for it is enough.
         return stats.with_pacing(self.losses.self_paced_value(rule, pace.value))
 
+    def _look(self, points: Matrix, judged: Pace) -> LossSummary:
+        """Return the losses of all rows at these coefficients."""
+        return self.fleet.summarize(self.fleet.weightings(points, judged, self._whitener(judged)))
+
     def _weigh(self) -> None:
         """Weigh the rows by the current coefficients and pace."""
         assert self.pace is not None
-        assert self.losses is not None
         points = self._points()
         now = self.fleet.weightings(points, self.pace, self._whitener(self.pace))
         if self.settings.solver == "cg":
@@ -319,7 +324,8 @@ class _Walk:
         else:
             self.stats = self.fleet.form(now, self.before, self.reference)
             self._choose_reference(now)
-        _require_a_selection(self.stats, self.pace, self.losses)
+        if self.stats.weight.sum() == 0:
+            raise _nothing_selected(self.pace, self._look(points, EVERY_ROW))
         self.before = now
         self.gram = None if self.settings.solver == "cg" else self.stats.pooled_gram
 
@@ -422,11 +428,9 @@ class _Walk:
         return Whitener(gram.inverse_root(self.gram, diagonal))
 
 
-def _require_a_selection(stats: StackedStatistics, pace: Pace, losses: LossSummary) -> None:
-    if stats.weight.sum() > 0:
-        return
+def _nothing_selected(pace: Pace, losses: LossSummary) -> NoRowSelectedError:
     low, middle, high = (losses.loss_quantile(share) for share in (0.01, 0.5, 0.99))
-    raise NoRowSelectedError(
+    return NoRowSelectedError(
         f"The pace {pace.value:.3g} lets in none of the rows: at this point their losses have a "
         f"median of {middle:.3g}, and 98 % of them lie between {low:.3g} and {high:.3g}. Give a "
         f"pace on that scale, rescale y, or use pace=None, which needs no scale."

@@ -18,7 +18,6 @@ from easyfirst.local import passes
 from easyfirst.local.weighing import (
     Problem,
     Weighting,
-    digest_of,
     importance,
     judged_residual,
     pacing,
@@ -120,43 +119,47 @@ class Change:
 def form(resident: Resident, change: Change, problem: Problem) -> Statistics:
     """Weigh the rows and return the weighted statistics."""
     row_weights, tally = _weigh_and_count(resident, change, problem)
-    inner, rhs = _gram(resident, row_weights, change.reference, problem)
+    inner, rhs = _gram(resident, row_weights, change, problem)
     square = float(row_weights @ np.square(resident.batch.y))
     paced = pacing(resident, change.now, problem)
     return replace(tally, gram=inner, rhs=rhs, square=square, pacing=paced)
 
 
 def _gram(
-    resident: Resident, row_weights: Vector, reference: Weighting | None, problem: Problem
+    resident: Resident, row_weights: Vector, change: Change, problem: Problem
 ) -> tuple[Matrix, Vector]:
     """Return the Gram matrix and right-hand side, from the reference's where few rows differ.
 
     A pure function of the two sets of weights: the reference's matrix is summed from its rows
     alone, whatever path led here, so a worker that lost it gets the same bits.
     """
-    batch, frame = resident.batch, problem.frame
+    batch, frame, reference = resident.batch, problem.frame, change.reference
 
-    def summed(values: Vector) -> tuple[Matrix, Vector]:
+    def summed(weighting: Weighting, values: Vector) -> tuple[Matrix, Vector]:
         known: tuple[Matrix, Vector] = resident.recall(
-            "gram", digest_of(values), lambda: passes.gram(batch, frame, values, resident.spread)
+            "gram", weighting, lambda: passes.gram(batch, frame, values, resident.spread)
         )
         return known
 
     if reference is None:
-        return summed(row_weights)
-    base_weights = importance(batch) * resident.recall(
+        return summed(change.now, row_weights)
+    base_weights: Vector = resident.recall(
         "reference weights", reference, lambda: weights_afresh(resident, reference, problem)
     )
+    if batch.sample_weight is not None:
+        base_weights = batch.sample_weight * base_weights
     difference = row_weights - base_weights
     rows = np.flatnonzero(difference)
     if 2 * rows.size > np.count_nonzero(row_weights):
-        return summed(row_weights)
-    base, base_rhs = summed(base_weights)
-    if rows.size == 0:
-        return base, base_rhs
-    few = Batch(X=batch.X[rows], y=batch.y[rows])
-    more, more_rhs = passes.gram(few, frame, np.maximum(difference[rows], 0.0), resident.spread)
-    less, less_rhs = passes.gram(few, frame, np.maximum(-difference[rows], 0.0), resident.spread)
+        return summed(change.now, row_weights)
+    base, base_rhs = summed(reference, base_weights)
+
+    def of_some(chosen: NDArray[np.intp]) -> tuple[Matrix, Vector]:
+        few = Batch(X=batch.X[chosen], y=batch.y[chosen])
+        return passes.gram(few, frame, np.abs(difference[chosen]), resident.spread)
+
+    more, more_rhs = of_some(rows[difference[rows] > 0])
+    less, less_rhs = of_some(rows[difference[rows] < 0])
     return base + more - less, base_rhs + more_rhs - less_rhs
 
 
