@@ -62,6 +62,9 @@ class Mistake:
 FIT = "fit data.csv -t price"
 
 READING = {
+    "UTF-16 unsaid": Mistake(
+        FIT, DATA, "say so with --encoding utf-16", {"data.csv": GOOD.encode("utf-16")}
+    ),
     "a missing file": Mistake("fit none.csv -t y", DATA, "none.csv does not exist"),
     "a misspelt file": Mistake(
         "fit dta.csv -t y", DATA, "did you mean data.csv?", {"data.csv": GOOD}
@@ -143,6 +146,9 @@ COLUMNS = {
     ),
     "the target as a feature": Mistake(
         f"{FIT} --features area,price", DATA, "it is the target", {"data.csv": GOOD}
+    ),
+    "the target excluded": Mistake(
+        f"{FIT} --exclude price", DATA, "is the target and is excluded", {"data.csv": GOOD}
     ),
     "an excluded feature": Mistake(
         f"{FIT} --features area --exclude area", DATA, "cannot be a feature", {"data.csv": GOOD}
@@ -242,6 +248,7 @@ OPTIONS = {
 }
 
 OUTPUTS = {
+    "an empty name": Mistake(f"{FIT} -o ", USAGE, "the path is empty", {"data.csv": GOOD}),
     "a run that exists": Mistake(
         f"{FIT} -o old", OUTPUT, "--force", {"data.csv": GOOD, "old/rows.parquet": ""}
     ),

@@ -12,6 +12,7 @@ from easyfirst.cli.clusters import ENGINES, connected
 from easyfirst.cli.config import config_option
 from easyfirst.cli.failures import EXIT_CODES
 from easyfirst.cli.options import (
+    FILE,
     data_argument,
     feature_options,
     force_option,
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path),
+    type=FILE,
     default=Path("run"),
     show_default=True,
     help="Directory of the results.",

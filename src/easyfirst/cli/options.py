@@ -14,7 +14,18 @@ if TYPE_CHECKING:
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
-FILE = click.Path(path_type=Path)
+
+class NamedPath(click.Path):
+    """A path, but not an empty text: that would stand for the folder one happens to be in."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """Refuse the empty text, as an unset shell variable gives it."""
+        if value == "":
+            self.fail("the path is empty; give a name, or . for this folder", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+FILE = NamedPath(path_type=Path)
 
 data_argument = click.argument("data", type=FILE)
 model_argument = click.argument("model", type=FILE)

@@ -157,6 +157,11 @@ def _candidates(table: pa.Table, choice: Choice) -> Sequence[str]:
     for role, names in (("features", choice.features or ()), ("excluded columns", choice.exclude)):
         for name in names:
             require_column(table, name, role)
+    if choice.target in choice.exclude:
+        raise TableError(
+            f"column {choice.target!r} is the target and is excluded: a target is no feature, "
+            f"so leave it out of the excluded columns"
+        )
     aside: Collection[str] = {choice.target, *choice.exclude, *choice.reserved}
     if choice.features is None:
         return [name for name in table.column_names if name not in aside]

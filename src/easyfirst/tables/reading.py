@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections import Counter
 from collections.abc import Collection
@@ -131,6 +132,8 @@ def _require_text(path: Path, head: bytes, form: TableFormat) -> None:
     for magic, kind in FOREIGN.items():
         if head.startswith(magic):
             raise TableError(f"{path} is {kind}")
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) and "16" not in form.encoding:
+        raise TableError(f"{path} is UTF-16 text; say so with --encoding utf-16")
     if b"\x00" in head and "16" not in form.encoding and "32" not in form.encoding:
         raise TableError(f"{path} is not a text file; easyfirst reads {READABLE}")
 
