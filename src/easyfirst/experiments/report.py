@@ -138,15 +138,17 @@ def _heading(experiment: Experiment, series: str, results: Results) -> str:
 
 def _missing(experiment: Experiment, results: Results) -> str:
     """Say what of the definition has not been run."""
-    fits = [(cell, name) for cell in experiment.cells for name in experiment.methods]
-    absent = sum(results.of(cell, name) is None for cell, name in fits)
-    low, high = results.seeds_in(experiment.cells)
+    fits = [results.of(cell, name) for cell in experiment.cells for name in experiment.methods]
+    counts = [len(found.values) for found in fits if found is not None]
+    absent = len(fits) - len(counts)
+    low, high = min(counts, default=0), max(counts, default=0)
     if not absent and low >= experiment.seeds:
         return ""
     seeds = str(low) if low == high else f"{low} to {high}"
     return (
         f"*Incomplete:* {absent} of {len(fits)} entries have not been run, and those that have "
-        f"rest on {seeds} of {experiment.seeds} seeds."
+        f"rest on {seeds} of {experiment.seeds} seeds, not all methods on the same. Wins and "
+        f"losses are counted over the seeds that both methods have run."
     )
 
 
