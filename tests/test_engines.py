@@ -171,6 +171,12 @@ def test_only_large_batches_are_given_to_threads(monkeypatch, least):
         assert set(workers.map(where, None, None)) == {least > 1}
 
 
+@pytest.mark.parametrize("engine", [Inline(), Threads(2)], ids=repr)
+def test_no_batch_at_all_gives_no_reply(engine):
+    with engine.open([]) as workers:
+        assert workers.map(lambda *_: 1, None, None) == []
+
+
 def test_the_driver_keeps_to_the_limit_of_the_engine():
     with embedded.cores_of_driver(Inline()) as spread:
         assert spread is map

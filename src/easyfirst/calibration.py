@@ -107,11 +107,14 @@ def fit_mixture(
     """
     edges = bin_edges(losses.anchor)
     floor = max(losses.anchor * ROUNDING, _least_scale(losses))
-    known = start if isinstance(start, CleanMixture) else None
-    scale = max(start.scale if isinstance(start, CleanMixture) else start, floor)
+    fitted: Parameters | None = None
+    if isinstance(start, CleanMixture):
+        scale = max(start.scale, floor)
+        fitted = start.parameters(scale, losses.total)
+    else:
+        scale = max(start, floor)
     half_width = WINDOW + (SMALL_WINDOW - WINDOW) * min(1.0, 100.0 / losses.total)
     spent = 0.0 if losses.studentized else float(losses.n_coef)
-    fitted = None if known is None else known.parameters(scale, losses.total)
     for _ in range(12):
         last = int(np.clip(np.searchsorted(edges, half_width * scale), 8, N_BINS - 1))
         # Far inside the scale all bins say the same, so they are taken together.

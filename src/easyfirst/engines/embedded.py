@@ -77,7 +77,7 @@ def _loaded(
     partitions: Sequence[Partition], pool: ThreadPoolExecutor, n_threads: int
 ) -> list[Batch]:
     """Load the batches, a few runs of them per thread: a task for each would cost more itself."""
-    length = -(-len(partitions) // (RUNS * n_threads))
+    length = max(1, -(-len(partitions) // (RUNS * n_threads)))
     runs = [partitions[k : k + length] for k in range(0, len(partitions), length)]
     return [batch for run in pool.map(lambda run: [p.load() for p in run], runs) for batch in run]
 
