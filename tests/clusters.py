@@ -46,7 +46,7 @@ def sixteen_batches(engine, rows=None, **settings):
     return SelfPacedRegressor(n_batches=N_BATCHES, engine=engine, **settings).fit(rows.X, rows.y)
 
 
-def long_problem(n=N_BATCHES * 5000, p=40):
+def long_problem(n=N_BATCHES * 10_000, p=40):
     """Rows whose fit with `long_settings` does seconds of real work, in many rounds."""
     return corrupted_rows(n=n, p=p)
 
