@@ -25,19 +25,23 @@ def microseconds_per_iteration(rows_per_batch: int, repeats: int = 5) -> float:
     return 1e6 * float(np.median(times))
 
 
-def iterations(share: float, unit: float = 1.0) -> int:
-    """Return the iterations of a whole fit for one choice of rho and unit of the columns."""
+def iterations(
+    share: float = 1.0, unit: float = 1.0, over_relaxation: float = 1.6, mixed: bool = False
+) -> int:
+    """Return the iterations of a whole fit for one choice of rho, relaxation and columns."""
     X, y, batches, _, _ = make_corrupted_regression(
         2000, 100, 10, mode="batches", n_bad_batches=4, random_state=0
     )
     X[:, ::2] *= unit
+    if mixed:
+        X = X @ np.random.default_rng(0).standard_normal((100, 100))
     admm.AUTO_SHARE = share
-    model = SelfPacedRegressor.paper(penalty=None).fit(X, y, batches=batches)
-    return model.n_iter_
+    model = SelfPacedRegressor.paper(penalty=None, over_relaxation=over_relaxation)
+    return model.fit(X, y, batches=batches).n_iter_
 
 
 def main() -> None:
-    """Print the three tables."""
+    """Print the tables."""
     print("rows per batch (p = 100, m = 10) | microseconds per iteration | ratio to the first")
     first = None
     for rows in (500, 2000, 8000, 32000):
@@ -47,9 +51,14 @@ def main() -> None:
     print("\nrho, as a share of the batches' mean curvature | iterations of a whole fit")
     for share in (0.1, 0.3, 1.0, 2.0, 5.0):
         print(f"{share:>46} | {iterations(share):25d}")
-    print("\nunit of every second column | iterations of a whole fit")
-    for unit in (1e-6, 1.0, 1e6):
-        print(f"{unit:>27g} | {iterations(1.0, unit):25d}")
+    print("\nover-relaxation | iterations of a whole fit")
+    for step in (1.0, 1.3, 1.6, 1.8):
+        print(f"{step:>15} | {iterations(over_relaxation=step):25d}")
+    print("\ncolumns | iterations of a whole fit")
+    print(f"{'as they are':>32} | {iterations():25d}")
+    print(f"{'every second in units of 1e-6':>32} | {iterations(unit=1e-6):25d}")
+    print(f"{'every second in units of 1e6':>32} | {iterations(unit=1e6):25d}")
+    print(f"{'mixed (condition number 250,000)':>32} | {iterations(mixed=True):25d}")
 
 
 if __name__ == "__main__":

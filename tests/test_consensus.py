@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -13,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from easyfirst import SelfPacedRegressor
 from easyfirst.consensus import admm, gram
 from easyfirst.consensus.admm import AdmmSettings
+from easyfirst.consensus.metric import Metric
 from easyfirst.consensus.statistics import Objective, StackedStatistics
 from easyfirst.local.steps import Statistics
 from easyfirst.penalties import NoPenalty, Ridge
@@ -77,41 +79,44 @@ def design(rows, model):
     return np.hstack([rows.X, ones]) if model.fit_intercept else rows.X
 
 
+@pytest.mark.parametrize("is_matrix", [False, True])
 @pytest.mark.parametrize("over_relaxation", [0.5, 1.0, 1.7])
-def test_the_local_step_solves_its_subproblem(over_relaxation):
+def test_the_local_step_solves_its_subproblem(over_relaxation, is_matrix):
     stats, objective = statistics(), Objective(Ridge(2.0), False)
-    settings = AdmmSettings(7.0, over_relaxation)
     rng = np.random.default_rng(1)
-    state = admm.State(
+    root = rng.normal(size=(3, 3))
+    rho = 7.0 * np.eye(3) + (root @ root.T if is_matrix else 0.0)
+    settings = AdmmSettings(7.0, over_relaxation)
+    state = admm.State.at(
         z=rng.normal(size=3),
         coefs=rng.normal(size=(4, 3)),
         duals=rng.normal(size=(4, 3)),
-        rho=np.full(3, 7.0),
+        rho=Metric(rho if is_matrix else np.full(3, 7.0)),
     )
-    after = admm.iterate(state, admm.prepare(stats, state.rho), objective, settings)
+    after = admm.iterate(state, admm.prepare(stats, objective, state.rho), objective, settings)
     # Over-relaxation pulls each batch to a mixture of the consensus and its last coefficients.
     targets = over_relaxation * after.z + (1 - over_relaxation) * state.coefs
     for i in range(4):
         w = after.coefs[i]
-        slope = 2 * (stats.gram[i] @ w - stats.rhs[i]) + state.duals[i] + 7.0 * (w - targets[i])
+        slope = 2 * (stats.gram[i] @ w - stats.rhs[i]) + state.duals[i] + rho @ (w - targets[i])
         np.testing.assert_allclose(slope, 0.0, atol=1e-10)
         # The multiplier then cancels the batch's own gradient, as the paper's proof needs.
         np.testing.assert_allclose(
             after.duals[i], -2 * (stats.gram[i] @ w - stats.rhs[i]), atol=1e-10
         )
-    np.testing.assert_allclose(after.duals, state.duals + 7.0 * (after.coefs - targets))
-    points = state.coefs + state.duals / 7.0
+    np.testing.assert_allclose(after.duals, state.duals + (after.coefs - targets) @ rho)
+    points = state.coefs @ rho + state.duals
     # The paper's equation for z with its strength of one: rho / (2 strength + rho m) sum(points).
-    np.testing.assert_allclose(after.z, 7.0 / (2 * 2.0 + 7.0 * 4) * points.sum(axis=0))
+    system = 2 * 2.0 * np.eye(3) + 4 * rho
+    np.testing.assert_allclose(after.z, np.linalg.solve(system, points.sum(axis=0)))
 
 
 def test_an_enormous_rho_returns_the_center():
     stats, settings = statistics(), AdmmSettings(rho=1e9)
-    state = admm.initial_state(stats, settings, None)
-    state = admm.State(np.zeros(3), np.full((4, 3), 0.5), np.zeros((4, 3)), state.rho)
-    after = admm.iterate(
-        state, admm.prepare(stats, state.rho), Objective(NoPenalty(), False), settings
-    )
+    objective = Objective(NoPenalty(), False)
+    rho = admm.choose_rho(stats, objective, settings.rho)
+    state = admm.State.at(np.zeros(3), np.full((4, 3), 0.5), np.zeros((4, 3)), rho)
+    after = admm.iterate(state, admm.prepare(stats, objective, rho), objective, settings)
     np.testing.assert_allclose(after.z, 0.5)
     np.testing.assert_allclose(after.coefs, 0.5, atol=1e-6)
 
@@ -142,11 +147,52 @@ def test_an_adaptive_rho_moves_from_a_bad_start_and_a_fixed_one_never():
     fixed = SelfPacedRegressor(rho=123.0, **settings).fit(rows.X, rows.y)
     np.testing.assert_allclose([record.rho for record in fixed.history_.iterations], 123.0)
     stats = statistics()
-    state = admm.initial_state(stats, AdmmSettings(), None)
-    apart = admm.State(state.z, state.coefs + 1.0, state.duals, state.rho)
-    moved = admm.State(state.z + 1.0, state.coefs + 1.0, state.duals, state.rho)
+    state = admm.initial_state(stats, Objective(NoPenalty(), False), AdmmSettings(), None)
+    apart = admm.State.at(state.z, state.coefs + 1.0, state.duals, state.rho)
+    moved = admm.State.at(state.z + 1.0, state.coefs + 1.0, state.duals, state.rho)
     assert admm.rebalance(apart, apart) == 2.0
     assert admm.rebalance(state, moved) == 0.5
+
+
+def test_correlated_columns_take_hardly_more_iterations():
+    rows = corrupted_rows(n=600, p=8)
+    mixed = rows.X @ np.random.default_rng(0).normal(size=(8, 8))
+    mixed[:, 0] = mixed[:, 1] + 1e-3 * mixed[:, 0]
+    assert np.linalg.cond(mixed) > 1e4
+    settings = {"pace": Geometric(1.0, 2.0, 5.0), "solver": "admm", "n_batches": 4}
+    plain = SelfPacedRegressor(polish=False, **settings).fit(rows.X, rows.y)
+    model = SelfPacedRegressor(polish=False, **settings).fit(mixed, rows.y)
+    assert model.status_.code == "converged"
+    assert model.n_iter_ <= 1.5 * plain.n_iter_
+    np.testing.assert_allclose(model.predict(mixed), plain.predict(rows.X), atol=1e-6)
+
+
+def test_columns_that_the_rows_do_not_determine_are_pulled_each_on_its_own():
+    stats, objective = statistics(), Objective(NoPenalty(), False)
+    assert not admm.choose_rho(stats, objective, "auto").is_diagonal
+    twice = np.repeat(np.eye(3), 2, axis=1)  # every column twice
+    open_ended = replace(
+        stats, pooled_gram=twice.T @ stats.pooled_gram @ twice, pooled_rhs=np.zeros(6)
+    )
+    assert admm.choose_rho(open_ended, objective, "auto").is_diagonal
+    # A quadratic penalty determines them; another one leaves no linear system for z.
+    assert not admm.choose_rho(open_ended, Objective(Ridge(1.0), False), "auto").is_diagonal
+
+
+def test_automatic_over_relaxation_is_for_weights_that_stay():
+    rows = corrupted_rows(n=400, p=3)
+    settings = {"pace": Geometric(1.0, 2.0, 5.0), "solver": "admm", "n_batches": 4}
+
+    def iterations(**more):
+        return SelfPacedRegressor(**settings, **more).fit(rows.X, rows.y).history_.iterations
+
+    def path(records):
+        return [(record.primal_residual, record.lagrangian) for record in records]
+
+    assert path(iterations()) == path(iterations(over_relaxation=1.6))
+    assert path(iterations()) != path(iterations(over_relaxation=1.0))
+    again = {"update_weights": "iteration"}
+    assert path(iterations(**again)) == path(iterations(over_relaxation=1.0, **again))
 
 
 @given(problems)

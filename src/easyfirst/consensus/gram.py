@@ -75,13 +75,16 @@ def solve_normal(gram: Matrix, rhs: Vector) -> tuple[Vector, int]:
     return solved * scale, rank - int(np.sum(~used))
 
 
-def is_well_conditioned(gram: Matrix) -> bool:
-    """Return whether the column-scaled matrix keeps full accuracy under Cholesky and refinement."""
+def is_well_conditioned(gram: Matrix, least: float = WELL_CONDITIONED) -> bool:
+    """Return whether the reciprocal condition number of the column-scaled matrix is above `least`.
+
+    With the default, Cholesky and refinement keep full accuracy.
+    """
     norms = np.sqrt(np.maximum(np.diagonal(gram), 0.0))
     if not np.all(norms > 0):
         return False
     factored = _factor(gram / norms[:, None] / norms)
-    return factored is not None and factored[1] > WELL_CONDITIONED
+    return factored is not None and factored[1] > least
 
 
 def relative_range(gram: Matrix, other: Matrix) -> tuple[float, float]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from sklearn.utils import check_random_state
 
-from easyfirst.consensus.admm import AdmmSettings
+from easyfirst.consensus.admm import OVER_RELAXATION, AdmmSettings
 from easyfirst.consensus.rounds import RoundSettings
 from easyfirst.losses import Loss
 from easyfirst.penalties import NoPenalty, Penalty
@@ -41,8 +41,6 @@ def checked(model: SelfPacedRegressor) -> RoundSettings:
     _require_whole("max_iter", model.max_iter)
     if model.n_batches is not None:
         _require_whole("n_batches", model.n_batches)
-    if not _is_between(model.over_relaxation, 0, 2):
-        raise ValueError(f"over_relaxation must lie between 0 and 2, got {model.over_relaxation!r}")
     if not _is_between(model.tol, 0, 1):
         raise ValueError(f"tol must lie between 0 and 1, got {model.tol!r}")
     return RoundSettings(
@@ -50,7 +48,7 @@ def checked(model: SelfPacedRegressor) -> RoundSettings:
         solver=_solver(model),
         admm=AdmmSettings(
             rho=_rho(model.rho),
-            over_relaxation=float(model.over_relaxation),
+            over_relaxation=_over_relaxation(model),
             max_iter=int(model.max_iter),
             tol=AGREEMENT * float(model.tol),
         ),
@@ -84,6 +82,16 @@ def seed(random_state: Any) -> int:
     if random_state is None:
         return 0
     return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
+
+
+def _over_relaxation(model: SelfPacedRegressor) -> float:
+    given = model.over_relaxation
+    if given == "auto":
+        # Rows weighed in the middle of a solve must not be judged where it overshoots.
+        return OVER_RELAXATION if model.update_weights == "round" else 1.0
+    if not _is_between(given, 0, 2):
+        raise ValueError(f"over_relaxation must be 'auto' or lie between 0 and 2, got {given!r}")
+    return float(given)
 
 
 def _rho(rho: object) -> Literal["auto", "adaptive"] | float:

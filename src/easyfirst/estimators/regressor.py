@@ -82,7 +82,8 @@ class SelfPacedRegressor(
         Strength of the pull towards consensus: "auto" follows the data, "adaptive" is moved by
         the paper's rule, a number is taken as it is.
     over_relaxation
-        Between 0 and 2; 1 is plain ADMM.
+        Between 0 and 2; 1 is plain ADMM, larger steps agree sooner. "auto" is 1.6 where the rows
+        are weighed once per round, and 1 where they are after every iteration.
     n_batches
         Split the rows into this many batches. None: one batch per 16,384 rows.
     weights_from
@@ -169,7 +170,7 @@ class SelfPacedRegressor(
         penalty: Penalty | None = None,
         solver: Literal["auto", "admm", "gram", "cg"] = "auto",
         rho: Literal["auto", "adaptive"] | float = "auto",
-        over_relaxation: float = 1.0,
+        over_relaxation: float | Literal["auto"] = "auto",
         n_batches: int | None = None,
         weights_from: Literal["consensus", "batch"] = "consensus",
         update_weights: Literal["round", "iteration"] = "round",

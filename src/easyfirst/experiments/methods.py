@@ -29,7 +29,7 @@ from easyfirst.schedules import Geometric
 
 ROWS_PER_COEF = 3  # that a ratio handed to a method leaves at least, so that it can be fitted
 FIRST_PACE = 0.012  # where the paper's fig. 2 begins
-UNCONVERGED = {"rho": 1.0, "max_iter": 50}
+UNCONVERGED = {"rho": 1.0, "over_relaxation": 1.0, "max_iter": 50}
 
 RATIO = "the true corruption ratio of every batch"
 SCALE = "a pace that fits the noise scale of the data"
