@@ -115,9 +115,16 @@ class Resident:
         found = self._memory.get(name)
         if found is not None and found[0] == key:
             return found[1]
-        value = compute()
+        return self.keep(name, key, compute())
+
+    def keep(self, name: str, key: object, value: Any) -> Any:
+        """Store a value under `name` in the place of the one before, and return it."""
         self._memory[name] = (key, value)
         return value
+
+    def latest(self, name: str) -> Any:
+        """Return what is stored under `name`, for whatever key, or None."""
+        return self._memory.get(name, (None, None))[1]
 
 
 # A worker's step: a pure function of (batch, message to this batch, message to all).

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import xlogy
@@ -22,7 +23,12 @@ LARGEST_EXPONENT = 700.0  # keeps exp within range for rows that are out anyway
 
 
 class SelfPacedRegularizer(ABC):
-    """The self-paced term of the objective, separable over rows."""
+    """The self-paced term of the objective, separable over rows.
+
+    `is_all_or_nothing` says that weights are one value below the pace and another above it.
+    """
+
+    is_all_or_nothing: ClassVar[bool] = False
 
     @abstractmethod
     def weights(self, losses: Vector, pace: float | Vector) -> Vector:
@@ -53,6 +59,8 @@ class Hard(SelfPacedRegularizer):
     >>> Hard().weights(np.array([0.5, 1.0, 2.0]), pace=1.0)
     array([1., 0., 0.])
     """
+
+    is_all_or_nothing: ClassVar[bool] = True
 
     def weights(self, losses: Vector, pace: float | Vector) -> Vector:
         """Return 1 where the loss is strictly below the pace."""

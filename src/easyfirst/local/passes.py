@@ -60,6 +60,25 @@ def predict(batch: Batch, frame: Frame, coef: Vector) -> Vector:
     return prediction
 
 
+def predict_some(batch: Batch, frame: Frame, coef: Vector, chosen: NDArray[np.intp]) -> Vector:
+    """Return the prediction for some of the rows."""
+    if sp.issparse(batch.X) or batch.X.dtype != np.float64:
+        return predict(Batch(X=batch.X[chosen], y=batch.y[chosen]), frame, coef)
+    prediction = np.empty(chosen.size)
+    slices = list(row_slices(chosen.size, batch.n_features))
+    # One buffer for all blocks: fresh memory for each would cost more than the rows in it.
+    buffer = np.empty(
+        (max((rows.stop - rows.start for rows in slices), default=0), batch.n_features)
+    )
+    for rows in slices:
+        block = buffer[: rows.stop - rows.start]
+        np.take(batch.X, chosen[rows], axis=0, out=block, mode="clip")
+        if frame.shift is not None:
+            block -= frame.shift
+        prediction[rows] = times(block, frame, coef)
+    return prediction
+
+
 def blocks(batch: Batch, frame: Frame) -> Iterator[tuple[slice, Any]]:
     """Yield dense row blocks in float64, shifted into the frame; sparse rows all at once.
 

@@ -188,8 +188,8 @@ def sweep(
             v[rows] = weights = weights_of(r, rows)
             pull = weights * r
         rhs += passes.transposed_times(block, frame, pull if s is None else s[rows] * pull)
-    resident.recall("residual", now.coef, lambda: residual)
-    resident.recall("weights", now, lambda: v)
+    resident.keep("residual", now.coef, residual)
+    resident.keep("weights", now, v)
     square = float((v if s is None else s * v) @ np.square(residual))
     return _histograms(resident, residual, problem), _count(s, v, old, rhs, square)
 

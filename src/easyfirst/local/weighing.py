@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from easyfirst.contracts import Batch, Matrix, Resident, Thresholds, Vector
-from easyfirst.local import passes
+from easyfirst.local import passes, screening
 from easyfirst.local.passes import Frame
 from easyfirst.local.strata import FarRule
 from easyfirst.losses import Loss
@@ -93,6 +93,8 @@ def weights_afresh(resident: Resident, weighting: Weighting, problem: Problem) -
     """Return the weights without a look at what is remembered of them."""
     if weighting.coef is None or weighting.keeps_every_row:
         return np.ones(resident.batch.n_samples)
+    if screening.is_all_or_nothing(weighting, problem):
+        return screening.screened_weights(resident, weighting, problem)
     residual = judged_residual(resident, weighting, problem)
     return rule_weights(resident, residual, weighting, problem)
 
@@ -142,6 +144,8 @@ def weigher(
 
     It is called for one block of rows after the other, so whatever they share is settled here.
     """
+    if screening.is_all_or_nothing(weighting, problem):
+        return screening.settled_weights(resident, weighting, problem)
     rule = problem.regularizer.with_width(weighting.width)
     thresholds = _thresholds(resident, weighting, problem)
     at_residual, y = problem.loss.at_residual, resident.batch.y
