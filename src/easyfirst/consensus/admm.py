@@ -22,7 +22,7 @@ from typing import Literal
 import numpy as np
 import scipy.linalg as la
 
-from easyfirst.consensus.gram import is_well_conditioned, solve_normal
+from easyfirst.consensus.gram import is_well_conditioned
 from easyfirst.consensus.history import IterationRecord
 from easyfirst.consensus.metric import Metric
 from easyfirst.consensus.solution import Solution
@@ -111,25 +111,11 @@ def solve(
             if factor != 1.0:
                 state = State.at(state.z, state.coefs, state.duals, state.rho.scaled(factor))
                 prepared = prepare(stats, objective, state.rho)
-    return to_solution(stats, objective, state, records, agreed)
-
-
-def to_solution(
-    stats: StackedStatistics,
-    objective: Objective,
-    state: State,
-    records: list[IterationRecord],
-    agreed: bool,
-) -> Solution:
-    """Return the state as the result of an inner solve."""
     last = records[-1]
-    diagonal = objective.penalty_diagonal(state.z.size)
-    penalised = stats.pooled_gram if diagonal is None else stats.pooled_gram + np.diag(diagonal)
     return Solution(
         z=state.z,
         coefs=state.coefs,
         duals=state.duals,
-        rank=solve_normal(penalised, stats.pooled_rhs)[1],
         primal_residual=last.primal_residual,
         dual_residual=last.dual_residual,
         rho=last.rho,

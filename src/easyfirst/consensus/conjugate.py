@@ -40,10 +40,8 @@ def solve(
     )
     stats = stats.moved(z, gradient, step, curved)
     z = z + step
-    informative = stats.pooled_gram.diagonal() + diagonal > 0
     solution = replace(
         Solution.at(z, stats.n_batches),
-        rank=int(np.sum(informative)),
         primal_residual=0.0,
         dual_residual=0.0,
         rho=0.0,

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.linalg as la
 
 from easyfirst.consensus.solution import Solution
-from easyfirst.consensus.statistics import Objective, StackedStatistics
+from easyfirst.consensus.statistics import Diagonal, Objective, StackedStatistics
 from easyfirst.contracts import Matrix, Vector
 
 # Below this reciprocal condition number of the column-scaled Gram matrix, Cholesky has lost
@@ -39,20 +39,29 @@ def solve(stats: StackedStatistics, objective: Objective, tether: Tether | None 
             f"solver='gram' needs a quadratic penalty, got {objective.penalty!r}; use solver='admm'"
         )
     matrix, rhs = stats.pooled_gram + np.diag(diagonal), stats.pooled_rhs
-    z, rank = solve_normal(matrix, rhs)
     if tether is not None:
-        z, _ = solve_normal(matrix + np.diag(tether.strength), rhs + tether.strength * tether.point)
+        matrix = matrix + np.diag(tether.strength)
+        rhs = rhs + tether.strength * tether.point
+    z, _ = solve_normal(matrix, rhs)
     return Solution(
         z=z,
         coefs=np.tile(z, (stats.n_batches, 1)),
         duals=np.zeros((stats.n_batches, stats.n_coef)),
-        rank=rank,
         primal_residual=0.0,
         dual_residual=0.0,
         rho=0.0,
         lagrangian=objective.value(stats, z),
         agreed=True,
     )
+
+
+def rank(stats: StackedStatistics, objective: Objective) -> int:
+    """Return how many directions the weighted rows and a quadratic penalty determine."""
+    diagonal = objective.penalty_diagonal(stats.n_coef)
+    penalty = np.zeros(stats.n_coef) if diagonal is None else diagonal
+    if isinstance(stats.pooled_gram, Diagonal):
+        return int(np.sum(stats.pooled_gram.diagonal() + penalty > 0))
+    return solve_normal(stats.pooled_gram + np.diag(penalty), stats.pooled_rhs)[1]
 
 
 def solve_normal(gram: Matrix, rhs: Vector) -> tuple[Vector, int]:

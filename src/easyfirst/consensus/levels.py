@@ -20,7 +20,7 @@ from easyfirst.local.passes import Frame
 STARVED = 0.5  # of the overall mean weight: a column whose rows weigh less on average is starved
 MOST_SHIFTS = 200  # candidates for one coefficient
 AGREEMENT = 2.0  # rows within so many noise scales agree
-ROWS_FOR_MEDIAN = 2000  # enough to know the value that most rows have
+ROWS_FOR_MEDIAN = 500  # enough to know the value that most rows have
 
 
 def regain_lost_levels(

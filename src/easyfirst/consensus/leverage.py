@@ -26,6 +26,7 @@ LUMP_LIMIT = 3.3  # and is cut here instead of at the normal maximum
 MARGIN = 1.1  # over the expected maximum of as many normal scores
 TIED = 0.25  # a column with a value this common is discrete: it is not scored by itself
 LEAST_SPREAD = 1e-12
+FIRST_LOOK = 50  # rows that tell most columns with more than two values
 NEARLY_FLAT = 1e-7  # variance left beside other columns, over the largest one
 
 
@@ -39,14 +40,22 @@ def far_rules(X: Matrix, judges: Matrix | None = None) -> tuple[FarRule, FarRule
     Columns with two values take no part: neither value is far out, and directions that hold them
     would put whole categories outside, whose coefficients a start without them cannot know.
     """
-    two_valued = np.all((X.min(axis=0) == X) | (X.max(axis=0) == X), axis=0)
-    used = np.flatnonzero(~two_valued)
+    used = np.flatnonzero(~_has_two_values(X))
     judges = X if judges is None else judges
     if used.size in (0, X.shape[1]):
         return _rules(X, judges)
     rules = _rules(X[:, used], judges[:, used])
     complete, first = (_spread_out(rule, used, X.shape[1]) for rule in rules)
     return complete, first
+
+
+def _has_two_values(X: Matrix) -> NDArray[np.bool_]:
+    """Return whether a column has no more than two values."""
+    few = X[:FIRST_LOOK]
+    two = np.all((few.min(axis=0) == few) | (few.max(axis=0) == few), axis=0)
+    rest = X[:, two]
+    two[two] = np.all((rest.min(axis=0) == rest) | (rest.max(axis=0) == rest), axis=0)
+    return np.asarray(two)
 
 
 def _spread_out(rule: FarRule, used: NDArray[np.intp], p: int) -> FarRule:

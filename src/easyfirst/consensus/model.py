@@ -14,6 +14,7 @@ from easyfirst.calibration import (
 )
 from easyfirst.consensus.diagnosis import Rivalry, doubts_about, look_for_rivals
 from easyfirst.consensus.fleet import Fleet
+from easyfirst.consensus.gram import rank
 from easyfirst.consensus.history import History
 from easyfirst.consensus.inference import standard_errors
 from easyfirst.consensus.polish import polish
@@ -98,15 +99,15 @@ def fit_model(
         settings = replace(settings, studentize=few)
         start = found.start(fleet)
     result = run(fleet, objective, settings, on_round, start)
-    coef, rank = result.solution.z, result.solution.rank
+    coef, settled = result.solution.z, False
     if exactly and not result.is_refined:
         polished = polish(fleet, objective, result.statistics, result.weightings, coef)
-        coef, rank = polished.coef, coef.size if polished.settled else rank
+        coef, settled = polished.coef, polished.settled
     calibration = _calibration(fleet, result)
     return FittedModel(
         fleet=fleet,
         coef=coef,
-        rank=rank,
+        rank=coef.size if settled else rank(result.statistics, objective),
         rounds=result,
         history=_joined(found, result),
         status=result.status,

@@ -67,15 +67,16 @@ class Start:
 
     With a scale, the residuals are calibrated near it at once; without, the pace grows first.
     `pace` and `gram` are those of the fit that the start comes from, by which the first residuals
-    can be freed of their own pull. With `gram_is_metric`, rounds use that matrix instead of
-    forming their own as long as the steps shrink: one pass over the rows per round, no X'X.
+    can be freed of their own pull. With a `metric`, rounds use that matrix instead of forming
+    their own as long as the steps shrink: one pass over the rows per round, no X'X. It is the
+    rows' own, or borrowed from a sample of them.
     """
 
     coef: Vector
     scale: float | None = None
     pace: Pace = EVERY_ROW
     gram: Matrix | None = None
-    gram_is_metric: bool = False
+    metric: Literal["own", "borrowed"] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,8 +166,8 @@ class _Walk:
             self.solution = Solution.at(start.coef, self.fleet.n_batches)
             self.number = 1  # round 0 is a fit of all rows, which the start replaces
             self.gram = start.gram
-            if start.gram_is_metric and self._permits_a_metric():
-                self.metric, self.is_borrowed = start.gram, True
+            if start.metric is not None and self._permits_a_metric():
+                self.metric, self.is_borrowed = start.gram, start.metric == "borrowed"
             return
         if self.settings.solver == "cg":
             self.solution = Solution.at(np.zeros(self.fleet.n_coef), self.fleet.n_batches)

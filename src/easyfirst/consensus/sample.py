@@ -149,6 +149,8 @@ def studentizes(total_weight: float, n_coef: int) -> bool:
 
 def _joined(batches: Sequence[Batch]) -> Batch:
     """Return the rows of all batches as one."""
+    if len(batches) == 1:
+        return batches[0]
     xs = [batch.X for batch in batches]
     weights = [batch.sample_weight for batch in batches if batch.sample_weight is not None]
     return Batch(

@@ -14,14 +14,12 @@ from easyfirst.contracts import Matrix, Vector
 class Solution:
     """The coefficients after an inner solve.
 
-    `z` is the consensus, `coefs[i]` and `duals[i]` belong to batch i. `rank` is the number of
-    directions that the weighted rows determine.
+    `z` is the consensus, `coefs[i]` and `duals[i]` belong to batch i.
     """
 
     z: Vector
     coefs: Matrix
     duals: Matrix
-    rank: int
     primal_residual: float
     dual_residual: float
     rho: float
@@ -38,7 +36,6 @@ class Solution:
             z=coef,
             coefs=coefs,
             duals=np.zeros_like(coefs),
-            rank=coef.size,
             primal_residual=nothing,
             dual_residual=nothing,
             rho=nothing,

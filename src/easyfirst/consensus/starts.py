@@ -7,8 +7,10 @@ run only where they could matter. The fit that gathers the most clean rows per u
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 
@@ -22,7 +24,7 @@ from easyfirst.consensus.leverage import far_rules
 from easyfirst.consensus.rounds import OnRound, RoundSettings, RoundsResult, Start
 from easyfirst.consensus.sample import SCREENED_FEATURES, Sample, dense_rows, studentizes
 from easyfirst.consensus.statistics import Objective
-from easyfirst.contracts import Matrix, Pace, Vector
+from easyfirst.contracts import Matrix, Pace, Spread, Vector
 from easyfirst.local.strata import FarRule
 from easyfirst.schedules import Calibrated, CalibratedPace
 
@@ -36,6 +38,9 @@ WORTH_A_METRIC = 3  # rows per sampled row from which products with X are cheape
 CHANCES = 4  # that lost levels are given
 ALIKE = 1.5  # how much further than by chance two Gram matrices may lie apart and be the same
 CLEARLY_BETTER = 0.01  # in log of clean share over scale
+
+_First = TypeVar("_First")
+_Second = TypeVar("_Second")
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,15 +59,20 @@ class Found:
         """Return where the fit of all rows begins.
 
         Where the sample is much smaller than the data, its Gram matrix serves as the metric of
-        the first rounds on all rows.
+        the first rounds on all rows; likewise where it is all of the data in one batch. Several
+        batches have clean shares of their own, which the sample's rounds did not know.
         """
         times = fleet.total_weight / self.sample.fleet.total_weight
         start = continued(self.fit, times)
-        saves = sum(fleet.n_rows) >= WORTH_A_METRIC * self.sample.n_samples
+        n_rows, n_sampled = sum(fleet.n_rows), self.sample.n_samples
+        is_same = n_rows == n_sampled and fleet.n_batches == 1
+        saves = is_same or n_rows >= WORTH_A_METRIC * n_sampled
         if start.gram is None or not (saves and is_well_conditioned(start.gram)):
             return start
-        pace = self._pace_of_all(fleet.n_batches)
-        return replace(start, pace=pace, gram=times * self._metric(), gram_is_metric=True)
+        start = replace(start, pace=self._pace_of_all(fleet.n_batches))
+        if is_same:
+            return replace(start, metric="own")
+        return replace(start, gram=times * self._metric(), metric="borrowed")
 
     def _metric(self) -> Matrix:
         """Return the sample's weighted Gram matrix, or a better estimate of what all rows have.
@@ -147,19 +157,36 @@ def is_hollow(fit: RoundsResult) -> bool:
 
 
 def _best_fit(sample: Sample, seed: int, on_round: OnRound) -> Found:
-    fits = [sample.fit(on_round)]
     rng = np.random.default_rng(seed)
     few_rows = sample.n_samples < sample.fleet.n_coef + 2
-    stopped = fits[0].status.code == "callback"
-    if sample.rows.n_features > SCREENED_FEATURES or few_rows or stopped:
-        return Found(fits[0], sample)
-    screens = _screens_that_matter(sample, rng)
+    if sample.rows.n_features > SCREENED_FEATURES or few_rows:
+        return Found(sample.fit(on_round), sample)
+    # Distances in X need no fit, and a core is idle now and then while the first one runs.
+    first, screens = _side_by_side(
+        sample.fleet.spread,
+        lambda: sample.fit(on_round),
+        lambda: _screens_that_matter(sample, rng),
+    )
+    if first.status.code == "callback":
+        return Found(first, sample)
+    fits = [first]
     for start in _other_starts(sample, fits, screens, rng):
         fit = sample.fit(unheard, start)
         if isinstance(fit.pace, CalibratedPace):
             fits.append(fit)
     found = Found(_with_lost_levels(sample, _choose(fits)), sample)
     return _keep_far_rows_apart(found, screens[0]) if screens else found
+
+
+def _side_by_side(
+    spread: Spread, first: Callable[[], _First], second: Callable[[], _Second]
+) -> tuple[_First, _Second]:
+    """Return the results of both, the second found in another thread where cores may be shared."""
+    if spread is map:
+        return first(), second()
+    with ThreadPoolExecutor(1, "easyfirst-beside") as beside:
+        later = beside.submit(second)
+        return first(), later.result()
 
 
 @dataclass(frozen=True, eq=False)

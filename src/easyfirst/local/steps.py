@@ -256,6 +256,8 @@ def sample(resident: Resident, message: tuple[int, int, int], problem: None) -> 
     quota, seed, number = message
     batch = resident.batch
     present = _present(batch)
+    if batch.n_samples == present.size <= quota:
+        return Batch(X=batch.X, y=batch.y, sample_weight=batch.sample_weight)
     if present.size > quota:
         rng = np.random.default_rng([seed, number])
         present = np.sort(rng.choice(present, quota, replace=False))
