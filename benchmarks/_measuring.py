@@ -21,8 +21,8 @@ from _peers import DENSE, make
 
 from easyfirst.consensus import model as plan
 from easyfirst.consensus.fleet import Fleet
-from easyfirst.contracts import ResidentWorkers
 from easyfirst.estimators import validation
+from easyfirst.workers import ResidentWorkers
 
 PAUSE = 0.25  # seconds before each run
 
@@ -156,7 +156,9 @@ class PhaseClock:
         def timed(workers, step, *args):
             self._spend("driver")
             replies = mapping(workers, step, *args)
-            kind = "Gram matrices" if step.__name__ in GRAM_STEPS else "passes"
+            kind = (
+                "Gram matrices" if getattr(step, "alone", step).__name__ in GRAM_STEPS else "passes"
+            )
             self.calls[self._phases[-1], kind] += 1
             self._spend(kind)
             return replies

@@ -59,7 +59,7 @@ ENGINES = {
 def small_is_large():
     """Batches count as large enough for threads, and hold several blocks of a pass."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(embedded, "LEAST", 1)
+        patch.setattr("easyfirst.workers.FOR_A_THREAD", 1)
         patch.setattr(passes, "BLOCK_ENTRIES", 1 << 15)
         yield
 
@@ -160,7 +160,7 @@ def test_blocks_are_added_up_in_order_whoever_works_on_them():
 
 @pytest.mark.parametrize("least", [1, 1 << 40])
 def test_only_large_batches_are_given_to_threads(monkeypatch, least):
-    monkeypatch.setattr(embedded, "LEAST", least)
+    monkeypatch.setattr("easyfirst.workers.FOR_A_THREAD", least)
     y = np.arange(40.0)
     partitions = ArraySource(y[:, None], y, n_batches=20).partitions()
 

@@ -356,7 +356,7 @@ def test_a_bad_value_in_a_dataset_is_reported_with_its_place(two_cpus):
     broken[20_000] = np.nan
     table = table.set_column(2, "x2", pa.array(broken))
     source = read_frame(dataset_of(table, 2), target="price")
-    with pytest.raises(ValueError, match=r"^rows 13333 to 26665 .* missing .* 'x2' \(1 rows\)"):
+    with pytest.raises(ValueError, match=r"^rows 13334 to 26666 .* missing .* 'x2' \(1 rows\)"):
         SelfPacedRegressor(engine="auto").fit(source)
 
 

@@ -167,12 +167,14 @@ def _likely_shares(
     that are clean in that share.
     """
     edges = bin_edges(losses.anchor)
-    used = np.flatnonzero(losses.merged.sum(axis=0))
-    last = int(np.searchsorted(edges, WINDOW * mixture.scale))
-    near = used[used < last]
-    odds = mixture.flat_odds(bin_middles(losses.anchor)[near]).ravel()
-    observed = counts[:, :, near].reshape(len(counts), -1)
-    outside = counts.sum(axis=(1, 2)) - observed.sum(axis=1)
+    last = max(int(np.searchsorted(edges, WINDOW * mixture.scale)), 1)
+    # Far inside the scale all bins say the same, so they are taken together.
+    first = min(max(int(np.searchsorted(edges, FINEST * mixture.scale)), 1), last)
+    inner = counts[:, :, :first].sum(axis=2, keepdims=True)
+    observed = np.concatenate([inner, counts[:, :, first:last]], axis=2).reshape(len(counts), -1)
+    middles = bin_middles(losses.anchor)
+    odds = mixture.flat_odds(np.append(0.0, middles[first:last])).ravel()
+    outside = counts[:, :, last:].sum(axis=(1, 2))
     low = np.full(len(counts), SHARE_TOLERANCE)
     high = 1.0 - low
     share = np.clip(np.broadcast_to(prior, len(counts)), 0.01, 0.99)

@@ -7,7 +7,6 @@ know this module.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -131,6 +130,22 @@ class Resident:
 Step = Callable[[Resident, Any, Any], Any]
 
 
+@dataclass(frozen=True)
+class GroupStep:
+    """A step that can also work on `many` small batches at once, to the same bits.
+
+    `suits` says whether that saves anything for neighbouring batches like these.
+    """
+
+    alone: Step
+    many: Callable[[Sequence[Resident], Sequence[Any], Any], list[Any]]
+    suits: Callable[[Sequence[Resident]], bool]
+
+    def __call__(self, resident: Resident, message: Any, broadcast: Any) -> Any:
+        """Work on one batch."""
+        return self.alone(resident, message, broadcast)
+
+
 @dataclass
 class Ledger:
     """What the work on the batches has cost so far.
@@ -156,31 +171,6 @@ class Workers(Protocol):
     def map(self, step: Step, per_batch: Sequence[Any] | None, broadcast: Any) -> list[Any]:
         """Run `step` on every batch; replies come back in batch order."""
         ...
-
-
-@dataclass(frozen=True, eq=False)
-class ResidentWorkers:
-    """Batches in this process, and the `map` that runs steps on them (the built-in by default)."""
-
-    residents: Sequence[Resident]
-    apply: Spread = map
-    ledger: Ledger = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Open an account for every batch."""
-        object.__setattr__(self, "ledger", Ledger([0.0] * len(self.residents)))
-
-    def map(self, step: Step, per_batch: Sequence[Any] | None, broadcast: Any) -> list[Any]:
-        """Run the step on every batch; replies come back in batch order."""
-        messages = [None] * len(self.residents) if per_batch is None else per_batch
-
-        def run(number: int, resident: Resident, message: Any) -> Any:
-            began = time.perf_counter()
-            reply = step(resident, message, broadcast)
-            self.ledger.seconds[number] += time.perf_counter() - began
-            return reply
-
-        return list(self.apply(run, range(len(self.residents)), self.residents, messages))
 
 
 class Engine(Protocol):

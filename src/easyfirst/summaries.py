@@ -12,8 +12,9 @@ from functools import cached_property, lru_cache
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
-from easyfirst.contracts import Vector
+from easyfirst.contracts import Matrix, Vector
 
 BINS_PER_OCTAVE = 16
 LOWEST_OCTAVE = -36  # anything smaller than anchor * 2**-36 counts as an exact fit
@@ -24,6 +25,20 @@ N_BINS = (HIGHEST_OCTAVE - LOWEST_OCTAVE) * BINS_PER_OCTAVE + 2
 
 def histogram(residuals: Vector, sample_weight: Vector | None, anchor: float) -> Vector:
     """Count residuals in signed log-spaced bins; returns shape (2, N_BINS): below, above zero."""
+    counts = np.bincount(_bins(residuals, anchor), weights=sample_weight, minlength=2 * N_BINS)
+    return counts.reshape(2, N_BINS).astype(np.float64)
+
+
+def histograms(residuals: Matrix, anchor: float) -> Vector:
+    """Return the histogram of every line of residuals."""
+    index, k = _bins(residuals, anchor), len(residuals)
+    index += 2 * N_BINS * np.arange(k)[:, None]
+    counts = np.bincount(index.ravel(), minlength=2 * N_BINS * k)
+    return counts.reshape(k, 2, N_BINS).astype(np.float64)
+
+
+def _bins(residuals: Vector, anchor: float) -> NDArray[np.intp]:
+    """Return the number of each residual's bin, those above zero after those below."""
     position = np.abs(residuals)
     position /= anchor
     np.maximum(position, BELOW_EVERY_BIN, out=position)
@@ -33,8 +48,7 @@ def histogram(residuals: Vector, sample_weight: Vector | None, anchor: float) ->
     np.minimum(position, N_BINS - 1.0, out=position)
     index = position.astype(np.intp)  # none is negative, so cutting off is rounding down
     index += N_BINS * (residuals > 0)
-    counts = np.bincount(index, weights=sample_weight, minlength=2 * N_BINS)
-    return counts.reshape(2, N_BINS).astype(np.float64)
+    return index
 
 
 @lru_cache(maxsize=8)

@@ -10,7 +10,7 @@ import numpy as np
 
 from easyfirst.consensus.statistics import Diagonal, StackedStatistics
 from easyfirst.contracts import Batch, Matrix, Pace, Spread, Vector, Workers
-from easyfirst.local import products, steps, weighing
+from easyfirst.local import products, steps, together, weighing
 from easyfirst.local.steps import Change, Description
 from easyfirst.local.weighing import Problem, Weighting, Whitener
 from easyfirst.summaries import LossSummary
@@ -118,7 +118,7 @@ class Fleet:
     ) -> tuple[LossSummary, StackedStatistics]:
         """Weigh all rows by `point` in one pass: their losses, and their statistics around it."""
         changes = list(map(Change, now, before))
-        replies = self.workers.map(steps.sweep, changes, self.problem)
+        replies = self.workers.map(together.sweep, changes, self.problem)
         losses = self._summary(now, [counts for counts, _ in replies])
         return losses, StackedStatistics.around(point, metric, [tally for _, tally in replies])
 
@@ -139,7 +139,9 @@ class Fleet:
     def influence(self, now: Weightings, scale: float) -> Vector:
         """Return the totals of `steps.influence` over all batches."""
         messages = [(weighting, scale) for weighting in now]
-        return np.asarray(np.sum(self.workers.map(steps.influence, messages, self.problem), axis=0))
+        return np.asarray(
+            np.sum(self.workers.map(together.influence, messages, self.problem), axis=0)
+        )
 
     def sample(self, size: int, seed: int) -> list[Batch]:
         """Return about `size` rows, drawn from every batch in proportion to its rows."""

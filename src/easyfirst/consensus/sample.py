@@ -15,9 +15,10 @@ from easyfirst.consensus.fleet import Fleet
 from easyfirst.consensus.gram import solve_normal
 from easyfirst.consensus.rounds import OnRound, RoundSettings, RoundsResult, Start, run
 from easyfirst.consensus.statistics import Objective
-from easyfirst.contracts import Batch, Matrix, Resident, ResidentWorkers, Vector
+from easyfirst.contracts import Batch, Matrix, Resident, Vector
 from easyfirst.local import passes
 from easyfirst.local.strata import FarRule
+from easyfirst.workers import ResidentWorkers
 
 MOST_ROUNDS = 60  # of a fit that only has to be compared with others
 CANONICAL_ROWS = 2000  # small samples are put into an order that does not depend on the input's

@@ -10,11 +10,10 @@ from numbers import Integral
 
 import joblib
 
-from easyfirst.contracts import Batch, Engine, Partition, Resident, ResidentWorkers, Spread
+from easyfirst.contracts import Batch, Engine, Partition, Resident, Spread
 from easyfirst.engines.blas import one_blas_thread
+from easyfirst.workers import ResidentWorkers
 
-# Entries of X per batch below which threads wait longer for Python's lock than they save.
-LEAST = 1 << 19
 RUNS = 8  # of batches, that each thread loads
 
 
@@ -68,9 +67,7 @@ class Threads:
             if len(batches) == 1:  # nobody else needs the threads
                 yield ResidentWorkers([Resident(batches[0], spread=pool.map)])
                 return
-            residents = [Resident(batch) for batch in batches]
-            entries = sum(resident.batch.X.size for resident in residents)
-            yield ResidentWorkers(residents, pool.map if entries >= LEAST * len(residents) else map)
+            yield ResidentWorkers([Resident(batch) for batch in batches], pool.map)
 
 
 def _loaded(

@@ -14,8 +14,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from easyfirst.contracts import Batch, Ledger, Resident, Step
+from easyfirst.contracts import Batch, Ledger, Resident, Spread, Step
 from easyfirst.engines.blas import one_blas_thread
+from easyfirst.workers import FOR_A_THREAD
 
 KEPT_FITS = 2  # of which a process remembers the batches; older ones have usually ended
 
@@ -56,15 +57,21 @@ def carry_out(
     fit: str, works: Sequence[Work], step: Step, broadcast: Any, threads: int = 1
 ) -> list[Answer]:
     """Run a step on some batches of a fit, in this process."""
-
-    def answer(work: Work) -> Answer:
-        return _answer(fit, work, step, broadcast)
-
     with one_blas_thread():
         if min(threads, len(works)) <= 1:
-            return [answer(work) for work in works]
+            return [_answer(fit, work, step, broadcast) for work in works]
         with ThreadPoolExecutor(min(threads, len(works)), "easyfirst") as pool:
-            return list(pool.map(answer, works))
+            # Known before the step, because small batches are none for threads.
+            sizes = list(pool.map(lambda work: _entries(fit, work), works))
+            in_turn: Spread = pool.map if sum(sizes) >= FOR_A_THREAD * len(works) else map
+            return list(in_turn(lambda work: _answer(fit, work, step, broadcast), works))
+
+
+def _entries(fit: str, work: Work) -> int:
+    try:
+        return int(resident(fit, work.number, work.load, work.held).batch.X.size)
+    except Exception:
+        return 0  # the step will meet the same error, and say so
 
 
 def in_batch_order(answers: Iterable[Answer], ledger: Ledger) -> list[Any]:

@@ -60,9 +60,10 @@ class Sightings:
 
 def is_all_or_nothing(weighting: Weighting, problem: Problem) -> bool:
     """Return whether a row's weight depends only on the side of one threshold it lies on."""
-    by_residual = isinstance(problem.loss, Squared) and weighting.whitener is None
-    one_threshold = weighting.coef is not None and weighting.single is not None
-    return by_residual and one_threshold and problem.regularizer.is_all_or_nothing
+    if not (problem.regularizer.is_all_or_nothing and isinstance(problem.loss, Squared)):
+        return False
+    plain = weighting.coef is not None and weighting.whitener is None
+    return plain and weighting.single is not None
 
 
 def screened_weights(resident: Resident, weighting: Weighting, problem: Problem) -> Vector:

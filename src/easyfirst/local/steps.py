@@ -6,6 +6,7 @@ without it. Weights are never sent: they follow from the coefficients and the pa
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -70,22 +71,24 @@ def describe(resident: Resident, message: None, problem: None) -> Description:
     """Describe the batch before anything is fitted."""
     del message, problem
     batch = resident.batch
-    s, present = batch.sample_weight, _present(batch)
+    s = batch.sample_weight
+    present = None if s is None else np.flatnonzero(s)
+    n_present = batch.n_samples if present is None else int(present.size)
     total = float(batch.n_samples if s is None else s.sum())
     mean = _summed(batch.y, s) / total if total else 0.0
-    wanted = min(max(present.size // 8, ROWS_FOR_MOMENTS[0]), ROWS_FOR_MOMENTS[1])
-    few = present[:: max(1, present.size // wanted)]
-    rows = batch.X[few].astype(np.float64)
+    wanted = min(max(n_present // 8, ROWS_FOR_MOMENTS[0]), ROWS_FOR_MOMENTS[1])
+    some = slice(None, None, max(1, n_present // wanted))
+    rows = batch.X[some if present is None else present[some]].astype(np.float64)
     squares = rows.power(2) if sp.issparse(rows) else np.square(rows)
     return Description(
         n_samples=batch.n_samples,
-        n_weighted=int(present.size),
+        n_weighted=n_present,
         total_weight=total,
         y_mean=mean,
         y_scatter=_summed(np.square(batch.y - mean), s),
         column_sum=np.asarray(rows.sum(axis=0)).ravel(),
         column_square=np.asarray(squares.sum(axis=0)).ravel(),
-        column_rows=int(few.size),
+        column_rows=int(rows.shape[0]),
     )
 
 
@@ -179,19 +182,23 @@ def sweep(
     s, frame = batch.sample_weight, problem.frame
     coef = np.array(now.coef)
     weights_of = None if now.keeps_every_row else weigher(resident, now, problem)
-    residual, v = np.empty(batch.n_samples), np.ones(batch.n_samples)
-    rhs = np.zeros(coef.size)
+    residuals, weights, rhs = [], [], np.zeros(coef.size)
     for rows, block in passes.blocks(batch, frame):
-        pull = r = batch.y[rows] - passes.times(block, frame, coef)
-        residual[rows] = r
-        if weights_of is not None:
-            v[rows] = weights = weights_of(r, rows)
-            pull = weights * r
-        rhs += passes.transposed_times(block, frame, pull if s is None else s[rows] * pull)
+        r = batch.y[rows] - passes.times(block, frame, coef)
+        v = np.ones(r.size) if weights_of is None else weights_of(r, rows)
+        pull = v * r if s is None else s[rows] * (v * r)
+        rhs += passes.transposed_times(block, frame, pull)
+        residuals.append(r)
+        weights.append(v)
+    residual, v = _end_to_end(residuals), _end_to_end(weights)
     resident.keep("residual", now.coef, residual)
     resident.keep("weights", now, v)
     square = float((v if s is None else s * v) @ np.square(residual))
     return _histograms(resident, residual, problem), _count(s, v, old, rhs, square)
+
+
+def _end_to_end(parts: Sequence[Vector]) -> Vector:
+    return parts[0] if len(parts) == 1 else np.concatenate([np.empty(0), *parts])
 
 
 def _weigh_and_count(
@@ -218,13 +225,13 @@ def _count(
         square=square,
         pacing=0.0,
         weight=_summed(v, s),
-        selected=_summed(v >= 0.5, s),
+        selected=float(np.count_nonzero(v >= 0.5) if s is None else s @ (v >= 0.5)),
         changed=total if old is None else _summed(np.abs(v - old), s),
         total=total,
     )
 
 
-def _summed(values: Vector | NDArray[np.bool_], s: Vector | None) -> float:
+def _summed(values: Vector, s: Vector | None) -> float:
     """Return the sum of values over the rows, by sample weight if there is one."""
     return float(values.sum() if s is None else s @ values)
 
@@ -242,12 +249,16 @@ def influence(resident: Resident, message: tuple[Weighting, float], problem: Pro
     """
     weighting, scale = message
     assert weighting.coef is not None
-    s = importance(resident.batch)
+    s = resident.batch.sample_weight
     v = weigh(resident, weighting, problem)
     residual = residual_at(resident, weighting.coef, problem)
-    pull = v * residual
+    return np.array([_summed(term, s) for term in influence_terms(v, residual, scale)])
+
+
+def influence_terms(v: Vector, residual: Vector, scale: float) -> tuple[Vector, ...]:
+    """Return v, psi', psi**2 and psi'**2 of each row."""
     slope = v * (1.0 - (1.0 - v) * np.minimum(np.square(residual / scale), 1400.0))
-    return np.array([s @ v, s @ slope, s @ np.square(pull), s @ np.square(slope)])
+    return v, slope, np.square(v * residual), np.square(slope)
 
 
 def sample(resident: Resident, message: tuple[int, int, int], problem: None) -> Batch:

@@ -70,15 +70,14 @@ class Weighting:
     @property
     def keeps_every_row(self) -> bool:
         """Return whether all weights are one whatever the losses."""
-        return self.coef is None or all(
-            level == np.inf for pair in self.thresholds for level in pair
-        )
+        return self.coef is None or self.single == np.inf
 
     @property
     def single(self) -> float | None:
         """Return the threshold if there is just one."""
-        levels = {level for pair in self.thresholds for level in pair}
-        return levels.pop() if len(levels) == 1 else None
+        first = self.thresholds[0][0]
+        same = all(below == first == above for below, above in self.thresholds)
+        return first if same else None
 
 
 def weigh(resident: Resident, weighting: Weighting, problem: Problem) -> Vector:

@@ -69,8 +69,16 @@ class ArraySource:
         if self.batches is not None:
             return rows_by_id(self.batches)
         n_batches = self.n_batches or -(-n_samples // ROWS_PER_BATCH)
-        bounds = [n_samples * i // n_batches for i in range(n_batches + 1)]
-        return [slice(a, b) for a, b in pairwise(bounds)]
+        return [slice(a, b) for a, b in pairwise(even_bounds(n_samples, n_batches))]
+
+
+def even_bounds(n_rows: int, n_batches: int) -> list[int]:
+    """Return where batches begin and the last one ends; the longer by one come first.
+
+    Neighbours are thus equally long, and can be worked on in one operation.
+    """
+    length, longer = divmod(n_rows, n_batches)
+    return [i * length + min(i, longer) for i in range(n_batches + 1)]
 
 
 def rows_by_id(ids: NDArray[Any]) -> Sequence[slice | NDArray[np.intp]]:

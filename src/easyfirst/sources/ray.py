@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from easyfirst.contracts import Batch, HeldPartition, Vector
-from easyfirst.sources.arrays import ROWS_PER_BATCH
+from easyfirst.sources.arrays import ROWS_PER_BATCH, even_bounds
 from easyfirst.sources.columns import Columns
 
 MOST_BATCHES = 4096  # more rows than that many default batches hold make the batches larger
@@ -61,7 +61,7 @@ class RaySource:
         if n_rows == 0:
             raise ValueError("the Ray Dataset has no rows")
         n_batches = min(-(-n_rows // ROWS_PER_BATCH), MOST_BATCHES)
-        bounds = [n_rows * i // n_batches for i in range(n_batches + 1)]
+        bounds = even_bounds(n_rows, n_batches)
         return [self._partition(tables, starts, *rows) for rows in pairwise(bounds)]
 
     def _partition(
