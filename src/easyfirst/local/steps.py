@@ -123,7 +123,8 @@ def form(resident: Resident, change: Change, problem: Problem) -> Statistics:
     """Weigh the rows and return the weighted statistics."""
     row_weights, tally = _weigh_and_count(resident, change, problem)
     inner, rhs = _gram(resident, row_weights, change, problem)
-    square = float(row_weights @ np.square(resident.batch.y))
+    y_squared = resident.recall("y squared", (), lambda: np.square(resident.batch.y))
+    square = float(row_weights @ y_squared)
     paced = pacing(resident, change.now, problem)
     return replace(tally, gram=inner, rhs=rhs, square=square, pacing=paced)
 

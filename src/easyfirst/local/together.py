@@ -30,7 +30,7 @@ def _sweep(
 ) -> list[Swept]:
     weightings = [change.now for change in changes]
     stack = _Stack.of(residents, weightings, problem)
-    if stack is None:
+    if stack is None or len({change.before is None for change in changes}) > 1:
         return [steps.sweep(*each, problem) for each in zip(residents, changes, strict=True)]
     frame, k = problem.frame, len(residents)
     coef = np.array(weightings[0].coef)
@@ -137,13 +137,13 @@ class _Stack:
         v: Matrix,
     ) -> list[float]:
         """Return how much of each batch's weight moved."""
-        if any(change.before is None for change in changes):
+        earlier = [change.before for change in changes if change.before is not None]
+        if not earlier:
             return [float(self.y.shape[1])] * len(changes)
-        befores = [change.before for change in changes if change.before is not None]
-        if all(before.keeps_every_row for before in befores):
+        if all(before.keeps_every_row for before in earlier):
             old: Any = 1.0
         else:
-            pairs = zip(residents, befores, strict=True)
+            pairs = zip(residents, earlier, strict=True)
             old = np.stack([weigh(resident, before, problem) for resident, before in pairs])
         found: list[float] = np.abs(v - old).sum(axis=1).tolist()
         return found

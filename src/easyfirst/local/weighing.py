@@ -204,4 +204,5 @@ def pacing(resident: Resident, weighting: Weighting, problem: Problem) -> float:
         residual = judged_residual(resident, weighting, problem)
         thresholds = _thresholds(resident, weighting, problem)
         values = rule.value(v, thresholds(residual, slice(None)))
-    return float(importance(resident.batch) @ values)
+    s = resident.batch.sample_weight
+    return float(values.sum() if s is None else s @ values)
