@@ -11,7 +11,7 @@ import threadpoolctl
 
 from easyfirst import SelfPacedRegressor
 from easyfirst.callbacks import Callback
-from easyfirst.contracts import Batch, Ledger, Resident
+from easyfirst.contracts import Batch, Ledger, LightStep, Resident
 from easyfirst.engines import Inline, Threads, embedded
 from easyfirst.engines.blas import one_blas_thread
 from easyfirst.local import passes
@@ -169,6 +169,21 @@ def test_only_large_batches_are_given_to_threads(monkeypatch, least):
 
     with Threads(2).open(partitions) as workers:
         assert set(workers.map(where, None, None)) == {least > 1}
+
+
+@pytest.mark.parametrize("least", [1, 1 << 40])
+def test_light_steps_go_by_rows_instead_of_entries(monkeypatch, least):
+    monkeypatch.setattr("easyfirst.workers.FOR_A_THREAD", 1)
+    monkeypatch.setattr("easyfirst.workers.ROWS_FOR_A_THREAD", least)
+    y = np.arange(40.0)
+    partitions = ArraySource(y[:, None], y, n_batches=20).partitions()
+
+    def where(resident, message, broadcast):
+        return threading.current_thread() is threading.main_thread()
+
+    with Threads(2).open(partitions) as workers:
+        assert set(workers.map(LightStep(where), None, None)) == {least > 1}
+        assert set(workers.map(where, None, None)) == {False}
 
 
 @pytest.mark.parametrize("engine", [Inline(), Threads(2)], ids=repr)

@@ -131,6 +131,17 @@ Step = Callable[[Resident, Any, Any], Any]
 
 
 @dataclass(frozen=True)
+class LightStep:
+    """A step that does little for each row, whatever the number of columns."""
+
+    alone: Step
+
+    def __call__(self, resident: Resident, message: Any, broadcast: Any) -> Any:
+        """Work on one batch."""
+        return self.alone(resident, message, broadcast)
+
+
+@dataclass(frozen=True)
 class GroupStep:
     """A step that can also work on `many` small batches at once, to the same bits.
 

@@ -12,10 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from easyfirst.contracts import GroupStep, Ledger, Resident, Spread, Step
+from easyfirst.contracts import GroupStep, Ledger, LightStep, Resident, Spread, Step
 
-# Entries of X per batch below which threads wait longer for Python's lock than they save.
+# Entries of X per batch below which threads wait longer for Python's lock than they save,
 FOR_A_THREAD = 1 << 19
+# and rows per batch likewise, for light steps.
+ROWS_FOR_A_THREAD = 1 << 16
 # Entries per batch below which batches are better worked on together, by steps that can,
 FOR_ITSELF = 1 << 21
 # and entries in a run of them: calls of NumPy then take so long that the lock is free.
@@ -41,8 +43,11 @@ def work_through(
             reply = step(resident, message, broadcast)
             return reply, time.perf_counter() - began
 
-        in_turn: Spread = apply if mean >= FOR_A_THREAD else map
-        return list(in_turn(alone, residents, messages))
+        enough = mean >= FOR_A_THREAD
+        if isinstance(step, LightStep):
+            n_rows = sum(resident.batch.n_samples for resident in residents)
+            enough = n_rows >= ROWS_FOR_A_THREAD * len(residents)
+        return list((apply if enough else map)(alone, residents, messages))
 
     def together(run: slice) -> list[Timed]:
         began = time.perf_counter()

@@ -111,7 +111,8 @@ class Fleet:
         """Weigh all rows and return their statistics, building on a reference where that pays."""
         nothing = [None] * self.n_batches
         changes = list(map(Change, now, before or nothing, reference or nothing))
-        return StackedStatistics.stack(self.workers.map(steps.form, changes, self.problem))
+        step = steps.form if reference is None else steps.revise
+        return StackedStatistics.stack(self.workers.map(step, changes, self.problem))
 
     def sweep(
         self, point: Vector, metric: Matrix | Diagonal, now: Weightings, before: Weightings
