@@ -156,9 +156,7 @@ class PhaseClock:
         def timed(workers, step, *args):
             self._spend("driver")
             replies = mapping(workers, step, *args)
-            kind = (
-                "Gram matrices" if getattr(step, "alone", step).__name__ in GRAM_STEPS else "passes"
-            )
+            kind = "Gram matrices" if step.__name__ in GRAM_STEPS else "passes"
             self.calls[self._phases[-1], kind] += 1
             self._spend(kind)
             return replies

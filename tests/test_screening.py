@@ -79,12 +79,13 @@ def test_rows_on_the_threshold_are_out_wherever_they_stand(seed, n):
     np.testing.assert_array_equal(moved, found[order])
 
 
-@given(seed=st.integers(0, 10_000))
-def test_rows_nearer_than_rounding_are_judged_alike_in_any_block(seed):
+@given(seed=st.integers(0, 10_000), make=st.sampled_from([np.asarray, sp.csr_array]))
+def test_rows_nearer_than_rounding_are_judged_alike_in_any_block(seed, make):
     rng = np.random.default_rng(seed)
     X, coef = rng.normal(size=(60, 33)), rng.normal(size=33)
     pace = 0.25
     y = X @ coef + 0.5 + rng.integers(-3, 4, size=60) * 1e-16
+    X = make(X)
     whole = weigh(Resident(Batch(X=X, y=y)), weighting(coef, pace), problem())
     alone = [
         weigh(Resident(Batch(X=X[[i]], y=y[[i]])), weighting(coef, pace), problem())[0]

@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+import threading
 import warnings
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 import scipy.sparse as sp
 
 from easyfirst import SelfPacedRegressor
-from easyfirst.consensus import rounds
+from easyfirst.consensus import rounds, starts
 from easyfirst.consensus.elemental import elemental_starts
 from easyfirst.consensus.fleet import Fleet
 from easyfirst.consensus.leverage import body_location_scale, far_rules
@@ -640,3 +641,56 @@ def test_rows_in_another_unit_leave_the_model_as_it_is(factor, n_wrong):
     model = SelfPacedRegressor(engine="inline").fit(X, y)
     assert np.abs(model.coef_ - [1.0, -2.0, 3.0]).max() < 0.05
     assert not model.selected_[:n_wrong].any()
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_distances_are_found_beside_the_first_fit_where_cores_may_be_shared(monkeypatch, n_jobs):
+    seen, search = [], starts._screens_that_matter
+
+    def watched(sample, rng):
+        seen.append(threading.current_thread() is threading.main_thread())
+        return search(sample, rng)
+
+    monkeypatch.setattr(starts, "_screens_that_matter", watched)
+    rows = corrupted_rows(n=3000, p=4)
+    model = SelfPacedRegressor(n_jobs=n_jobs).fit(rows.X, rows.y)
+    assert seen == [n_jobs == 1]
+    monkeypatch.undo()
+    again = SelfPacedRegressor(n_jobs=3 - n_jobs).fit(rows.X, rows.y)
+    np.testing.assert_array_equal(model.coef_, again.coef_)
+
+
+def test_an_error_beside_the_first_fit_reaches_the_caller(monkeypatch):
+    def broken(sample, rng):
+        raise ArithmeticError("no distances today")
+
+    monkeypatch.setattr(starts, "_screens_that_matter", broken)
+    rows = corrupted_rows(n=3000, p=4)
+    with pytest.raises(ArithmeticError, match="no distances today"):
+        SelfPacedRegressor(n_jobs=2).fit(rows.X, rows.y)
+
+
+def test_distances_are_judged_by_other_rows_than_those_they_were_sought_in(monkeypatch):
+    given, real = [], starts.far_rules
+
+    def watched(X, judges):
+        given.append((X, judges))
+        return real(X, judges)
+
+    monkeypatch.setattr(starts, "far_rules", watched)
+    rows = corrupted_rows(n=9000, p=4)
+    SelfPacedRegressor().fit(rows.X, rows.y)
+    ((sought, judges),) = given
+    assert len(judges) >= 2000
+    assert not {row.tobytes() for row in sought} & {row.tobytes() for row in judges}
+
+
+def test_a_sample_that_is_all_rows_ends_where_the_weights_say():
+    rows = corrupted_rows(n=12_000, p=5)
+    model = SelfPacedRegressor().fit(rows.X, rows.y)
+    design = np.hstack([rows.X, np.ones((12_000, 1))])
+    v = model.weights_
+    exact = np.linalg.solve(design.T @ (v[:, None] * design), design.T @ (v * rows.y))
+    errors = np.append(model.coef_standard_errors_, model.intercept_standard_error_)
+    away = (np.append(model.coef_, model.intercept_) - exact) / errors
+    assert np.max(np.abs(away)) < 1e-3

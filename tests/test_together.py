@@ -125,7 +125,7 @@ def test_batches_that_form_no_stack_are_swept_one_by_one(make):
     rng = np.random.default_rng(0)
     rows, task = make(rng), problem()
     changes = [Change(now) for now in weightings(rng, 3, 4)]
-    assert not together.sweep.suits([Resident(b) for b in rows])
+    assert not together.sweep.suits([Resident(b) for b in rows], changes, task)
     found = together.sweep.many([Resident(b) for b in rows], changes, task)
     for i in range(3):
         same(found[i], steps.sweep(Resident(rows[i]), changes[i], task))
@@ -140,6 +140,7 @@ def test_rows_judged_otherwise_are_swept_one_by_one(task):
     rng = np.random.default_rng(0)
     rows = batches(rng, 3, 20, 3)
     changes = [Change(now) for now in weightings(rng, 3, 4, width=None)]
+    assert not together.sweep.suits([Resident(b) for b in rows], changes, task)
     found = together.sweep.many([Resident(b) for b in rows], changes, task)
     for i in range(3):
         same(found[i], steps.sweep(Resident(rows[i]), changes[i], task))

@@ -131,30 +131,34 @@ Step = Callable[[Resident, Any, Any], Any]
 
 
 @dataclass(frozen=True)
-class LightStep:
-    """A step that does little for each row, whatever the number of columns."""
+class KnownStep:
+    """A step of which is known how its work is best shared out."""
 
     alone: Step
 
     def __call__(self, resident: Resident, message: Any, broadcast: Any) -> Any:
         """Work on one batch."""
         return self.alone(resident, message, broadcast)
+
+    @property
+    def __name__(self) -> str:
+        return self.alone.__name__
 
 
 @dataclass(frozen=True)
-class GroupStep:
+class LightStep(KnownStep):
+    """A step that does little for each row, whatever the number of columns."""
+
+
+@dataclass(frozen=True)
+class GroupStep(KnownStep):
     """A step that can also work on `many` small batches at once, to the same bits.
 
-    `suits` says whether that saves anything for neighbouring batches like these.
+    `suits` says whether it can for neighbouring batches and messages like these.
     """
 
-    alone: Step
     many: Callable[[Sequence[Resident], Sequence[Any], Any], list[Any]]
-    suits: Callable[[Sequence[Resident]], bool]
-
-    def __call__(self, resident: Resident, message: Any, broadcast: Any) -> Any:
-        """Work on one batch."""
-        return self.alone(resident, message, broadcast)
+    suits: Callable[[Sequence[Resident], Sequence[Any], Any], bool]
 
 
 @dataclass

@@ -34,20 +34,28 @@ def work_through(
     apply: Spread,
 ) -> list[Timed]:
     """Run a step on every batch; replies and seconds come back in batch order."""
-    sizes = [resident.batch.X.size for resident in residents]
-    mean = sum(sizes) / max(len(sizes), 1)
-    if not (isinstance(step, GroupStep) and mean < FOR_ITSELF and step.suits(residents[-2:])):
+    are_small = len(residents) > 1 and sum(_entries(residents)) < FOR_ITSELF * len(residents)
+    last = residents[-2:], messages[-2:], broadcast
+    if isinstance(step, GroupStep) and are_small and step.suits(*last):
+        return _in_runs(step, residents, messages, broadcast, apply)
 
-        def alone(resident: Resident, message: Any) -> Timed:
-            began = time.perf_counter()
-            reply = step(resident, message, broadcast)
-            return reply, time.perf_counter() - began
+    def alone(resident: Resident, message: Any) -> Timed:
+        began = time.perf_counter()
+        reply = step(resident, message, broadcast)
+        return reply, time.perf_counter() - began
 
-        enough = mean >= FOR_A_THREAD
-        if isinstance(step, LightStep):
-            n_rows = sum(resident.batch.n_samples for resident in residents)
-            enough = n_rows >= ROWS_FOR_A_THREAD * len(residents)
-        return list((apply if enough else map)(alone, residents, messages))
+    in_turn = apply if _is_for_threads(step, residents) else map
+    return list(in_turn(alone, residents, messages))
+
+
+def _in_runs(
+    step: GroupStep,
+    residents: Sequence[Resident],
+    messages: Sequence[Any],
+    broadcast: Any,
+    apply: Spread,
+) -> list[Timed]:
+    sizes = _entries(residents)
 
     def together(run: slice) -> list[Timed]:
         began = time.perf_counter()
@@ -56,6 +64,17 @@ def work_through(
         return [(reply, spent * size) for reply, size in zip(replies, sizes[run], strict=True)]
 
     return [timed for run in apply(together, runs_of(sizes)) for timed in run]
+
+
+def _is_for_threads(step: Step, residents: Sequence[Resident]) -> bool:
+    if isinstance(step, LightStep):
+        n_rows = sum(resident.batch.n_samples for resident in residents)
+        return n_rows >= ROWS_FOR_A_THREAD * len(residents)
+    return sum(_entries(residents)) >= FOR_A_THREAD * len(residents)
+
+
+def _entries(residents: Sequence[Resident]) -> list[int]:
+    return [resident.batch.X.size for resident in residents]
 
 
 def runs_of(sizes: Sequence[int]) -> list[slice]:

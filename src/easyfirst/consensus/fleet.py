@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from easyfirst.consensus.statistics import Diagonal, StackedStatistics
-from easyfirst.contracts import Batch, Matrix, Pace, Spread, Vector, Workers
+from easyfirst.contracts import Batch, LightStep, Matrix, Pace, Spread, Vector, Workers
 from easyfirst.local import products, steps, together, weighing
 from easyfirst.local.steps import Change, Description
 from easyfirst.local.weighing import Problem, Weighting, Whitener
@@ -53,7 +53,7 @@ class Fleet:
     @classmethod
     def meet(cls, workers: Workers, problem: Problem, spread: Spread = map) -> Fleet:
         """Ask every batch to describe itself, and settle the frame and the anchor from it."""
-        facts: list[Description] = workers.map(steps.describe, None, None)
+        facts: list[Description] = workers.map(LightStep(steps.describe), None, None)
         _require_rows(facts)
         anchor = _spread_of_y(facts, problem.frame.fit_intercept)
         n_rows = tuple(fact.n_weighted for fact in facts)
@@ -111,7 +111,8 @@ class Fleet:
         """Weigh all rows and return their statistics, building on a reference where that pays."""
         nothing = [None] * self.n_batches
         changes = list(map(Change, now, before or nothing, reference or nothing))
-        step = steps.form if reference is None else steps.revise
+        # Where most weights are those of a reference, few rows have to be looked at closely.
+        step = steps.form if reference is None else LightStep(steps.form)
         return StackedStatistics.stack(self.workers.map(step, changes, self.problem))
 
     def sweep(
@@ -149,7 +150,7 @@ class Fleet:
         total = sum(self.n_rows)
         quotas = [min(rows, -(-size * rows // total)) for rows in self.n_rows]
         messages = [(quota, seed, number) for number, quota in enumerate(quotas)]
-        return self.workers.map(steps.sample, messages, None)
+        return self.workers.map(LightStep(steps.sample), messages, None)
 
     def triangles(self, now: Weightings) -> list[Matrix]:
         """Return the triangular factor of every batch's weighted rows."""

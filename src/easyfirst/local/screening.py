@@ -111,6 +111,8 @@ def settled_weights(
     def weights_of(residual: Vector, rows: slice | NDArray[np.intp]) -> Vector:
         y = batch.y[rows]
         weights = judge(y, residual)
+        if sp.issparse(batch.X):  # whose rows are summed entry by entry, wherever they stand
+            return weights
         reach = slack * (norms[rows] * size + np.abs(y))
         # "Not further" rather than "nearer": a reach that overflowed settles nothing.
         close = np.flatnonzero(~(np.abs(np.abs(residual) - np.sqrt(pace)) > reach))
@@ -123,14 +125,13 @@ def settled_weights(
 
 
 def fixed_residual(batch: Batch, frame: Frame, coef: Vector, numbers: NDArray[np.intp]) -> Vector:
-    """Return residuals by adding up one column after the other.
+    """Return residuals of dense rows by adding up one column after the other.
 
     Products of matrices sum in an order that depends on where a row stands in its block.
     """
     residual = np.empty(numbers.size)
     for rows in passes.row_slices(numbers.size, batch.n_features):
-        block = batch.X[numbers[rows]]
-        block = np.asarray(block.toarray() if sp.issparse(block) else block, dtype=np.float64)
+        block = np.asarray(batch.X[numbers[rows]], dtype=np.float64)
         total = np.array(batch.y[numbers[rows]], dtype=np.float64)
         for j in range(batch.n_features):
             column = block[:, j] if frame.shift is None else block[:, j] - frame.shift[j]

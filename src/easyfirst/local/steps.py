@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from easyfirst.contracts import Batch, LightStep, Matrix, Resident, Vector
+from easyfirst.contracts import Batch, Matrix, Resident, Vector
 from easyfirst.local import passes
 from easyfirst.local.weighing import (
     Problem,
@@ -127,10 +127,6 @@ def form(resident: Resident, change: Change, problem: Problem) -> Statistics:
     square = float(row_weights @ y_squared)
     paced = pacing(resident, change.now, problem)
     return replace(tally, gram=inner, rhs=rhs, square=square, pacing=paced)
-
-
-# The same where most weights are those of a reference: few rows have to be looked at closely.
-revise = LightStep(form)
 
 
 def _gram(

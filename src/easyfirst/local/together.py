@@ -77,12 +77,20 @@ def _influence(
     return list(np.stack([term.sum(axis=1) for term in terms], axis=1))
 
 
-def _suits(residents: Sequence[Resident]) -> bool:
-    return len(residents) > 1 and _lie_end_to_end([resident.batch for resident in residents])
+def _sweep_suits(
+    residents: Sequence[Resident], changes: Sequence[Change], problem: Problem
+) -> bool:
+    return _Stack.of(residents, [change.now for change in changes], problem) is not None
 
 
-sweep = GroupStep(steps.sweep, _sweep, _suits)
-influence = GroupStep(steps.influence, _influence, _suits)
+def _influence_suits(
+    residents: Sequence[Resident], messages: Sequence[tuple[Weighting, float]], problem: Problem
+) -> bool:
+    return _Stack.of(residents, [weighting for weighting, _ in messages], problem) is not None
+
+
+sweep = GroupStep(steps.sweep, _sweep, _sweep_suits)
+influence = GroupStep(steps.influence, _influence, _influence_suits)
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,9 +117,9 @@ class _Stack:
         # Shifted columns would need a copy of all rows.
         plain = problem.far_rule is None and problem.frame.shift is None
         soft = plain and not problem.regularizer.is_all_or_nothing
-        if not (alike and soft and _suits(residents)):
-            return None
         batches = [resident.batch for resident in residents]
+        if len(batches) < 2 or not (alike and soft and _lie_end_to_end(batches)):
+            return None
         n, p = batches[0].X.shape
         size = batches[0].X.itemsize
         strides = (n * p * size, p * size, size)
