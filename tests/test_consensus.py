@@ -114,7 +114,7 @@ def test_the_local_step_solves_its_subproblem(over_relaxation, is_matrix):
 def test_an_enormous_rho_returns_the_center():
     stats, settings = statistics(), AdmmSettings(rho=1e9)
     objective = Objective(NoPenalty(), False)
-    rho = admm.choose_rho(stats, objective, settings.rho)
+    rho = admm.choose_rho(stats, objective, settings)
     state = admm.State.at(np.zeros(3), np.full((4, 3), 0.5), np.zeros((4, 3)), rho)
     after = admm.iterate(state, admm.prepare(stats, objective, rho), objective, settings)
     np.testing.assert_allclose(after.z, 0.5)
@@ -169,14 +169,34 @@ def test_correlated_columns_take_hardly_more_iterations():
 
 def test_columns_that_the_rows_do_not_determine_are_pulled_each_on_its_own():
     stats, objective = statistics(), Objective(NoPenalty(), False)
-    assert not admm.choose_rho(stats, objective, "auto").is_diagonal
+    assert not admm.choose_rho(stats, objective, AdmmSettings()).is_diagonal
+    alone = AdmmSettings(follows_correlation=False)
+    assert admm.choose_rho(stats, objective, alone).is_diagonal
     twice = np.repeat(np.eye(3), 2, axis=1)  # every column twice
     open_ended = replace(
         stats, pooled_gram=twice.T @ stats.pooled_gram @ twice, pooled_rhs=np.zeros(6)
     )
-    assert admm.choose_rho(open_ended, objective, "auto").is_diagonal
+    assert admm.choose_rho(open_ended, objective, AdmmSettings()).is_diagonal
     # A quadratic penalty determines them; another one leaves no linear system for z.
-    assert not admm.choose_rho(open_ended, Objective(Ridge(1.0), False), "auto").is_diagonal
+    assert not admm.choose_rho(open_ended, Objective(Ridge(1.0), False), AdmmSettings()).is_diagonal
+
+
+@pytest.mark.parametrize("seed", range(2, 6))
+def test_weights_of_every_iteration_let_nothing_run_away(seed):
+    rng = np.random.default_rng(seed)
+    X, coef = rng.normal(size=(300, 6)), rng.normal(size=6)
+    y = X @ coef + 0.1 * rng.normal(size=300)
+    bad = rng.random(300) < 0.4
+    y[bad] += rng.uniform(-20, 20, size=bad.sum())
+    model = SelfPacedRegressor(
+        pace=Geometric(0.2, 1.5, 4.0),
+        solver="admm",
+        update_weights="iteration",
+        weights_from="batch",
+        n_batches=5,
+    ).fit(X, y)
+    assert model.status_.code == "converged"
+    np.testing.assert_allclose(model.coef_, coef, atol=0.2)
 
 
 def test_automatic_over_relaxation_is_for_weights_that_stay():

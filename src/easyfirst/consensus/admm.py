@@ -46,10 +46,14 @@ IMBALANCE = 10.0  # the paper's factor between the residuals that moves an adapt
 
 @dataclass(frozen=True)
 class AdmmSettings:
-    """How to iterate; `max_iter` bounds one inner solve."""
+    """How to iterate; `max_iter` bounds one inner solve.
+
+    Without `follows_correlation`, rho is one number per coefficient.
+    """
 
     rho: Rho = "auto"
     over_relaxation: float = OVER_RELAXATION
+    follows_correlation: bool = True
     max_iter: int = 1000
     tol: float = 1e-8
 
@@ -129,23 +133,23 @@ def initial_state(
     stats: StackedStatistics, objective: Objective, settings: AdmmSettings, start: Solution | None
 ) -> State:
     """Start from zeros, or warm from the round before: its duals do not depend on rho."""
-    rho = choose_rho(stats, objective, settings.rho)
+    rho = choose_rho(stats, objective, settings)
     if start is None:
         nothing = np.zeros_like(stats.rhs)
         return State.at(np.zeros(stats.n_coef), nothing, nothing, rho)
     return State.at(start.z, start.coefs, start.duals, rho)
 
 
-def choose_rho(stats: StackedStatistics, objective: Objective, rho: Rho) -> Metric:
+def choose_rho(stats: StackedStatistics, objective: Objective, settings: AdmmSettings) -> Metric:
     """Return the batches' mean curvature, or the number given.
 
     The step of z is a linear system for quadratic penalties only; others have a proximal map for
     one number per coefficient.
     """
-    if not isinstance(rho, str):
-        return Metric(np.full(stats.n_coef, float(rho)))
+    if not isinstance(settings.rho, str):
+        return Metric(np.full(stats.n_coef, settings.rho))
     share, penalty = 2.0 * AUTO_SHARE / stats.n_batches, objective.penalty_diagonal(stats.n_coef)
-    if penalty is not None:
+    if settings.follows_correlation and penalty is not None:
         matrix = share * (stats.pooled_gram + np.diag(penalty))
         if is_well_conditioned(matrix, DETERMINED):
             np.fill_diagonal(matrix, (1.0 + RIDGE) * np.diagonal(matrix))

@@ -48,7 +48,10 @@ def checked(model: SelfPacedRegressor) -> RoundSettings:
         solver=_solver(model),
         admm=AdmmSettings(
             rho=_rho(model.rho),
+            # Rows weighed in the middle of a solve must not be judged where it overshoots, or in
+            # directions that few rows determine at the moment.
             over_relaxation=_over_relaxation(model),
+            follows_correlation=model.update_weights == "round",
             max_iter=int(model.max_iter),
             tol=AGREEMENT * float(model.tol),
         ),
@@ -87,7 +90,6 @@ def seed(random_state: Any) -> int:
 def _over_relaxation(model: SelfPacedRegressor) -> float:
     given = model.over_relaxation
     if given == "auto":
-        # Rows weighed in the middle of a solve must not be judged where it overshoots.
         return OVER_RELAXATION if model.update_weights == "round" else 1.0
     if not _is_between(given, 0, 2):
         raise ValueError(f"over_relaxation must be 'auto' or lie between 0 and 2, got {given!r}")
