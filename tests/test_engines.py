@@ -158,32 +158,26 @@ def test_blocks_are_added_up_in_order_whoever_works_on_them():
     np.testing.assert_allclose(leverages, np.sum(np.square(design), axis=1))
 
 
+def is_in_main_thread(resident, message, broadcast):
+    return threading.current_thread() is threading.main_thread()
+
+
+@pytest.mark.parametrize(
+    "step, rule",
+    [
+        (is_in_main_thread, "FOR_A_THREAD"),
+        (LightStep(is_in_main_thread), "ROWS_FOR_A_THREAD"),
+    ],
+    ids=["by entries", "light, by rows"],
+)
 @pytest.mark.parametrize("least", [1, 1 << 40])
-def test_only_large_batches_are_given_to_threads(monkeypatch, least):
-    monkeypatch.setattr("easyfirst.workers.FOR_A_THREAD", least)
+def test_only_large_batches_are_given_to_threads(monkeypatch, step, rule, least):
+    for name in ("FOR_A_THREAD", "ROWS_FOR_A_THREAD"):
+        monkeypatch.setattr(f"easyfirst.workers.{name}", least if name == rule else 1)
     y = np.arange(40.0)
     partitions = ArraySource(y[:, None], y, n_batches=20).partitions()
-
-    def where(resident, message, broadcast):
-        return threading.current_thread() is threading.main_thread()
-
     with Threads(2).open(partitions) as workers:
-        assert set(workers.map(where, None, None)) == {least > 1}
-
-
-@pytest.mark.parametrize("least", [1, 1 << 40])
-def test_light_steps_go_by_rows_instead_of_entries(monkeypatch, least):
-    monkeypatch.setattr("easyfirst.workers.FOR_A_THREAD", 1)
-    monkeypatch.setattr("easyfirst.workers.ROWS_FOR_A_THREAD", least)
-    y = np.arange(40.0)
-    partitions = ArraySource(y[:, None], y, n_batches=20).partitions()
-
-    def where(resident, message, broadcast):
-        return threading.current_thread() is threading.main_thread()
-
-    with Threads(2).open(partitions) as workers:
-        assert set(workers.map(LightStep(where), None, None)) == {least > 1}
-        assert set(workers.map(where, None, None)) == {False}
+        assert set(workers.map(step, None, None)) == {least > 1}
 
 
 @pytest.mark.parametrize("engine", [Inline(), Threads(2)], ids=repr)
