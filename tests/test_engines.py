@@ -163,7 +163,7 @@ def is_in_main_thread(resident, message, broadcast):
 
 
 @pytest.mark.parametrize(
-    "step, rule",
+    ("step", "rule"),
     [
         (is_in_main_thread, "FOR_A_THREAD"),
         (LightStep(is_in_main_thread), "ROWS_FOR_A_THREAD"),
