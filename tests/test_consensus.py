@@ -111,6 +111,17 @@ def test_the_local_step_solves_its_subproblem(over_relaxation, is_matrix):
     np.testing.assert_allclose(after.z, np.linalg.solve(system, points.sum(axis=0)))
 
 
+def test_batches_are_inverted_as_far_as_they_can_be():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(50, 6)) * 10.0 ** np.arange(-3, 3)
+    whole = rows.T @ rows
+    np.testing.assert_allclose(admm._inverse(whole) @ whole, np.eye(6), atol=1e-6)
+    assert np.array_equal(admm._inverse(whole), admm._inverse(whole).T)
+    flat = np.zeros((3, 3))
+    flat[:2, :2] = [[2.0, 1.0], [1.0, 2.0]]
+    np.testing.assert_allclose(admm._inverse(flat), np.linalg.pinv(flat), atol=1e-12)
+
+
 def test_an_enormous_rho_returns_the_center():
     stats, settings = statistics(), AdmmSettings(rho=1e9)
     objective = Objective(NoPenalty(), False)

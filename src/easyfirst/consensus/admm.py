@@ -172,11 +172,11 @@ def prepare(stats: StackedStatistics, objective: Objective, rho: Metric) -> Prep
 
 
 def _inverse(matrix: Matrix) -> Matrix:
-    """Return the inverse of a symmetric positive definite matrix, which is used up.
+    """Return the inverse of a symmetric positive definite matrix.
 
     Cholesky does not mind columns of different size; directions that vanish are cut off.
     """
-    factor, failed = la.lapack.dpotrf(matrix.T, lower=1, clean=1, overwrite_a=1)
+    factor, failed = la.lapack.dpotrf(matrix.T, lower=1, clean=1)
     if failed:
         return np.asarray(la.pinvh(matrix))
     triangle, _ = la.lapack.dpotri(factor, lower=1, overwrite_c=1)
