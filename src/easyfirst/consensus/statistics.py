@@ -136,11 +136,6 @@ class StackedStatistics:
         fitted = self.pooled_gram @ coef
         return float(coef @ (fitted - 2.0 * self.pooled_rhs)) + self.pooled_square
 
-    def losses(self, coefs: Matrix) -> float:
-        """Return the weighted loss of all batches, batch i at coefs[i]."""
-        fitted = np.matmul(self.gram, coefs[:, :, None])[:, :, 0]
-        return float(np.sum(coefs * (fitted - 2.0 * self.rhs))) + self.pooled_square
-
 
 def _tallies(replies: Sequence[Statistics]) -> dict[str, Vector]:
     names = ("pacing", "weight", "selected", "changed", "total")

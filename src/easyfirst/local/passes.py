@@ -96,14 +96,9 @@ def _dense_block(batch: Batch, frame: Frame, rows: slice) -> Matrix:
     return block if frame.shift is None else block - frame.shift
 
 
-def rows_per_block(n_features: int) -> int:
-    """Return how many rows make up a block."""
-    return max(32, BLOCK_ENTRIES // max(1, n_features))
-
-
 def row_slices(n_samples: int, n_features: int, least: int = 32) -> Iterator[slice]:
     """Yield ranges of rows that make up a block each."""
-    rows = max(least, rows_per_block(n_features))
+    rows = max(least, BLOCK_ENTRIES // max(1, n_features))
     for start in range(0, n_samples, rows):
         yield slice(start, min(start + rows, n_samples))
 
