@@ -9,27 +9,37 @@ FUZZ_SECONDS ?= 1200
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check
-# What the tests run with: every engine is the real one.
-EXTRAS := dev,tool,plot,dask,ray,spark
-CLUSTERS := tests/test_clusters.py tests/test_ray.py tests/test_spark.py
+# What `make test` runs with, and what the rest of the tests needs: every engine is the real one.
+LIGHT := dev,tool,plot,review,dask
+HEAVY := $(LIGHT),docs,ray,spark
+# One BLAS thread per worker: the workers already fill the cores. Worksteal, because the estimator
+# checks are one long module that a split by module would leave to a single worker.
+PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest
+IN_PARALLEL := -n $(JOBS) --dist worksteal
+NEEDS_HEAVY := tests/test_ray.py tests/test_spark.py
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint format docs fuzz torture bench wheel clean
+.PHONY: help demo test test-rest test-all lint format docs fuzz torture bench wheel clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.tool ## Run the demonstration
 	@$(BIN)/python -m easyfirst.demo
 
-# One BLAS thread per worker: the workers already fill the cores. Worksteal, because the estimator
-# checks are one long module that a split by module would leave to a single worker.
-# The clusters come last and alone: their tests bring their own processes, and kill them.
-test: lint ## Run every check: lint, then the tests and the examples in the docstrings
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal \
-		$(addprefix --ignore=,$(CLUSTERS))
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest $(CLUSTERS)
+# Clusters come last and alone: their tests bring their own processes, and kill them.
+test: lint ## Lint, tests, docstring examples and a Dask cluster: within ten minutes
+	$(PYTEST) $(IN_PARALLEL) -m 'not slow and not cluster and not browser' \
+		$(addprefix --ignore=,$(NEEDS_HEAVY))
+	$(PYTEST) -m 'cluster and not slow' tests $(addprefix --ignore=,$(NEEDS_HEAVY))
+
+test-rest: $(VENV)/.heavy ## What `make test` leaves out: slow tests, Chromium, Ray, Spark
+	$(PYTEST) $(IN_PARALLEL) -m '(slow or browser) and not cluster'
+	$(PYTEST) -m 'cluster and slow' tests $(addprefix --ignore=,$(NEEDS_HEAVY))
+	$(PYTEST) -m cluster $(NEEDS_HEAVY)
+
+test-all: test test-rest ## Every test
 
 lint: $(VENV)/.dev ## Check style, types, import layers and spelling
 	$(BIN)/ruff check .
@@ -52,7 +62,7 @@ fuzz: $(VENV)/.fuzz ## Feed the loader of model files hostile files for FUZZ_SEC
 	$(BIN)/python fuzz/fuzz_model_files.py -max_total_time=$(FUZZ_SECONDS) -max_len=16384 \
 		-timeout=10 -rss_limit_mb=1024 -artifact_prefix=fuzz/ -print_final_stats=1
 
-torture: $(VENV)/.dev ## Kill workers during ten whole fits on every cluster engine
+torture: $(VENV)/.heavy ## Kill workers during ten whole fits on every cluster engine
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/torture.py
 
 # Twenty minutes on two quiet cores; `make bench BENCH=--quick` takes a look.
@@ -88,9 +98,14 @@ $(VENV)/.tool: $(VENV)/.base
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.base
-	@echo "Installing easyfirst[$(EXTRAS)] (Spark alone is 450 MB)"
-	@$(PIP) install --no-build-isolation --constraint constraints.txt --editable '.[$(EXTRAS)]'
+	@echo "Installing easyfirst[$(LIGHT)]"
+	@$(PIP) install --no-build-isolation --constraint constraints.txt --editable '.[$(LIGHT)]'
 	@touch $@ $(VENV)/.tool
+
+$(VENV)/.heavy: $(VENV)/.base
+	@echo "Installing easyfirst[$(HEAVY)] (Spark alone is 450 MB)"
+	@$(PIP) install --no-build-isolation --constraint constraints.txt --editable '.[$(HEAVY)]'
+	@touch $@ $(VENV)/.tool $(VENV)/.dev $(VENV)/.docs
 
 $(VENV)/.docs: $(VENV)/.base
 	@echo "Installing easyfirst[docs]"

@@ -44,7 +44,7 @@ def resigned(file):
     return file[:begin] + digest + file[begin + 64 :]
 
 
-def with_facts(model, change):
+def with_state(model, change):
     """Return the model file with other facts, signed again."""
     header, data = split(model)
     facts = json.loads(header["__metadata__"]["facts"])
@@ -250,7 +250,7 @@ def settings(model):
         for value in choices:
             yield (
                 f"{name}={value!r:.40}",
-                with_facts(model, lambda f, n=name, v=value: f["settings"].update({n: v})),
+                with_state(model, lambda f, n=name, v=value: f["settings"].update({n: v})),
             )
 
 
@@ -266,11 +266,11 @@ def facts(model):
         "rows_digest": [3, []],
     }
     for name, values in wrong.items():
-        yield f"no {name}", with_facts(model, lambda f, n=name: f.pop(n))
+        yield f"no {name}", with_state(model, lambda f, n=name: f.pop(n))
         for value in values:
             yield (
                 f"{name} is {value!r:.30}",
-                with_facts(model, lambda f, n=name, v=value: f.update({n: v})),
+                with_state(model, lambda f, n=name, v=value: f.update({n: v})),
             )
     for name, array in [
         ("coef", np.array([np.nan, 1.0, 1.0])), ("coef", np.ones((3, 1))), ("coef", np.ones(0)),
@@ -283,8 +283,8 @@ def facts(model):
         ("feature_names", np.frombuffer(b"a\xffb\xffc", np.uint8)),
         ("feature_names", np.full(1 << 20, 255, np.uint8)),
         ("calibration.clean_mass", np.ones(3)), ("calibration.anchor", np.array([-1.0])),
-        ("calibration.mixture.scale", np.array([0.0])),
-        ("calibration.mixture.total", np.array([np.nan])),
+        ("calibration.noise.below", np.array([0.0])),
+        ("calibration.noise.total", np.array([np.nan])),
         ("calibration.standard_errors.lengths", np.array([-1])),
         ("calibration.batch_shares", np.array([2.0])),
         ("rounds.pace", np.ones(1)), ("rounds.rows", np.zeros(1, np.uint8)),

@@ -15,6 +15,8 @@ def members(kind):
     while waiting:
         for child in waiting.pop().__subclasses__():
             waiting.append(child)
+            if child.__name__.startswith("_"):
+                continue
             if child.__module__.startswith("easyfirst.") and not inspect.isabstract(child):
                 found.append(child)
     return sorted(set(found), key=lambda cls: cls.__name__)

@@ -8,7 +8,7 @@ import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from clusters import require
+from clusters import require, wait_until
 
 # Ray reads these when it is imported. The first makes every server listen on loopback alone, as
 # on other systems than Linux; the token keeps Ray from writing one into the home directory.
@@ -89,6 +89,13 @@ def at_work(n_workers=2):
     return []
 
 
+def started_workers():
+    """The workers of this process's fit, busy or not, if all have started."""
+    crew = own_workers()
+    starting = [title for title in crew.values() if title.endswith(("__init__", ".equip"))]
+    return [] if starting else list(crew)
+
+
 def own_workers():
     """The workers of this process's fit: number to name."""
     found = {}
@@ -107,9 +114,10 @@ def _parent(pid):
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
-def await_the_end_of(started, patience=20.0):
+def await_the_end_of(started):
     """Fail if one of these processes goes on."""
-    deadline = time.monotonic() + patience
-    while left := started.keys() & {pid for pid, _, _ in processes()}:
-        assert time.monotonic() < deadline, {pid: started[pid] for pid in left}
-        time.sleep(0.1)
+
+    def left():
+        return {pid: started[pid] for pid, _, _ in processes() if pid in started}
+
+    wait_until(lambda: not left(), explain=left)

@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-from clusters import require
+from clusters import PATIENCE, require
 
 # Spark asks for this module of Java, which it uses only to speed up its own linear algebra; the
 # Java that comes as a Python package has no such module and refuses to start with the request.
@@ -67,7 +67,7 @@ def stop_spark(spark):
     spark.stop()
     gateway.shutdown()
     gateway.proc.stdin.close()
-    gateway.proc.wait(timeout=30)
+    gateway.proc.wait(timeout=PATIENCE)
     with contextlib.suppress(AttributeError):
         gateway.proc.stdout.close()
 
@@ -90,6 +90,11 @@ def busy_workers(ancestor, look=0.1):
     time.sleep(look)
     after = _cpu_ticks(ancestor)
     return [pid for pid, ticks in after.items() if ticks > before.get(pid, ticks)]
+
+
+def all_workers(ancestor):
+    """Return the Python workers below a process, computing or not."""
+    return list(_cpu_ticks(ancestor))
 
 
 def _cpu_ticks(ancestor):

@@ -1,6 +1,7 @@
 """What a user sees of a running fit, and how one can end it."""
 
 import logging
+import pickle
 import re
 import sys
 import threading
@@ -10,10 +11,11 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from easyfirst import SelfPacedRegressor
-from easyfirst.callbacks import Callback, ProgressBar, RoundLogger
+from easyfirst.callbacks import Callback, ProgressBar, RoundLogger, StderrLogger
 from easyfirst.errors import NoRowSelectedError
 from easyfirst.schedules import Constant, Geometric
 from problems import corrupted_rows
@@ -107,7 +109,7 @@ def test_the_end_is_told_also_after_an_error():
     kind, status = diary.entries[-1]
     assert kind == "end"
     assert (status.code, status.converged) == ("failed", False)
-    assert "lets in none of the rows" in status.message
+    assert "selects no row" in status.message
 
 
 def test_an_error_in_a_callback_is_not_swallowed_and_the_others_are_told():
@@ -162,7 +164,7 @@ def all_ended(before):
     """Whether the threads started since then end: a bar redraws itself in one of its own."""
     started = set(threading.enumerate()) - before
     for thread in started:
-        thread.join(timeout=5.0)
+        thread.join(timeout=600.0)
     return not any(thread.is_alive() for thread in started)
 
 
@@ -173,6 +175,15 @@ def test_the_progress_bar_runs_and_writes_nothing_to_standard_output(capsys):
     assert model.status_.converged
     assert capsys.readouterr().out == ""
     assert all_ended(before)
+
+
+@pytest.mark.parametrize("callback", [ProgressBar, StderrLogger, RoundLogger])
+def test_a_model_that_keeps_its_callbacks_can_be_pickled_and_cloned(callback):
+    model = fit(callbacks=[callback()])
+    again = pickle.loads(pickle.dumps(model))
+    assert again.coef_.tobytes() == model.coef_.tobytes()
+    assert fit(callbacks=again.callbacks).coef_.tobytes() == model.coef_.tobytes()
+    assert not hasattr(clone(model), "coef_")
 
 
 def test_the_progress_bar_closes_after_an_error():

@@ -51,6 +51,13 @@ def test_a_missing_extra_is_named_with_the_line_that_installs_it(name):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("name", ["starlette", "uvicorn"])
+def test_the_review_page_names_the_extra_that_it_needs(name):
+    done = alone("review", "run", absent=[name])
+    assert done.returncode == 1
+    assert "pip install 'easyfirst[review]'" in done.stderr
+
+
 def run(*arguments):
     return CliRunner().invoke(command, [str(argument) for argument in arguments])
 

@@ -3,6 +3,8 @@
 import gzip
 import os
 import pickle
+import sqlite3
+from contextlib import closing
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -23,6 +25,14 @@ GOOD = "area,city,price\n" + "".join(
     for i, noise in enumerate(NOISE)
 )
 HEADING, *LINES = GOOD.splitlines()
+
+
+def database(*names):
+    """The bytes of a SQLite file with tables of these names."""
+    with closing(sqlite3.connect(":memory:")) as made:
+        for name in names:
+            made.execute(f"CREATE TABLE {name} (price REAL)")
+        return made.serialize()
 
 
 def parquet(damage=None):
@@ -69,13 +79,64 @@ READING = {
     "a misspelt file": Mistake(
         "fit dta.csv -t y", DATA, "did you mean data.csv?", {"data.csv": GOOD}
     ),
-    "a directory": Mistake("fit folder -t y", DATA, "directory without Parquet", {"folder/a": ""}),
+    "a directory": Mistake("fit folder -t y", DATA, "directory without tables", {"folder/a": ""}),
     "an empty file": Mistake(FIT, DATA, "data.csv is empty", {"data.csv": ""}),
     "a blank first line only": Mistake(FIT, DATA, "has no columns", {"data.csv": "\n"}),
     "a heading without rows": Mistake(FIT, DATA, "but no rows", {"data.csv": "area,price\n"}),
     "a binary file": Mistake(FIT, DATA, "not a text file", {"data.csv": bytes(range(256)) * 20}),
     "an Excel workbook": Mistake(FIT, DATA, "an Excel workbook", {"data.csv": b"PK\x03\x04xxxx"}),
     "a SQLite file": Mistake(FIT, DATA, "a SQLite database", {"data.csv": b"SQLite format 3\x00"}),
+    "a web page": Mistake(FIT, DATA, "a web page", {"data.csv": "<!DOCTYPE html><p>1,2"}),
+    "a database without a choice": Mistake(
+        "fit data.sqlite -t price",
+        DATA,
+        "holds the tables 'a', 'b'; choose one with --table",
+        {"data.sqlite": database("a", "b")},
+    ),
+    "a table that is not in the database": Mistake(
+        "fit data.sqlite -t price --table flats",
+        DATA,
+        "did you mean 'flat'?",
+        {"data.sqlite": database("flat")},
+    ),
+    "a query that is none": Mistake(
+        "fit data.sqlite -t price --sql SELEC",
+        DATA,
+        "syntax error",
+        {"data.sqlite": database("a")},
+    ),
+    "a query of a file": Mistake(
+        f"{FIT} --sql SELECT", DATA, "is not a database", {"data.csv": GOOD}
+    ),
+    "a sheet of a file": Mistake(
+        f"{FIT} --table Sheet1", DATA, "holds a single table", {"data.csv": GOOD}
+    ),
+    "broken JSON lines": Mistake(
+        "fit a.jsonl -t price", DATA, "a.jsonl, line 2: not JSON", {"a.jsonl": '{"price": 1}\n{'}
+    ),
+    "JSON without a table": Mistake(
+        "fit a.json -t price", DATA, "but no table", {"a.json": "[1, 2, 3]"}
+    ),
+    "a broken workbook": Mistake(
+        "fit a.xlsx -t price", DATA, "not a whole Excel workbook", {"a.xlsx": b"PK\x03\x04xx"}
+    ),
+    "a broken archive": Mistake(
+        "fit a.zip -t price", DATA, "cannot be unpacked", {"a.zip": b"PK\x03\x04xx"}
+    ),
+    "a pattern without a match": Mistake("fit no*.csv -t price", DATA, "no file matches"),
+    "an address that nothing is at": Mistake(
+        "fit memory://no/where.csv -t price", DATA, "memory://no/where.csv cannot be read"
+    ),
+    "empty standard input": Mistake("fit - -t price", DATA, "standard input is empty"),
+    "a directory of several kinds": Mistake(
+        "fit d -t price", DATA, "files of several kinds", {"d/a.csv": GOOD, "d/b.json": "[]"}
+    ),
+    "several units in the target": Mistake(
+        FIT,
+        DATA,
+        "mixes the units 'eur', 'usd'",
+        {"data.csv": column("price", ["5 €", "6 $"] * 30)},
+    ),
     "a PDF": Mistake(FIT, DATA, "a PDF document", {"data.csv": b"%PDF-1.7\n"}),
     "gzip without its ending": Mistake(
         FIT, DATA, "end in .csv.gz", {"data.csv": gzip.compress(GOOD.encode())}
@@ -175,28 +236,40 @@ COLUMNS = {
         FIT, DATA, "1 row with a value of 'price'", {"data.csv": "area,price\n1,2\n"}
     ),
     "a target of text": Mistake(
-        "fit data.csv -t city", DATA, "60 of 60 values are not numbers", {"data.csv": GOOD}
+        "fit data.csv -t city --task regression",
+        DATA,
+        "--task classification",
+        {"data.csv": GOOD},
     ),
-    "a word in the target": Mistake(
+    "a target of yes and no": Mistake(
+        FIT + " --task regression",
+        DATA,
+        "--task classification",
+        {"data.csv": column("price", ["yes", "no"] * 30)},
+    ),
+    "a constant target": Mistake(
+        FIT, DATA, "has the value 7 in all 60 rows", {"data.csv": column("price", ["7"] * 60)}
+    ),
+    "words in the target": Mistake(
         FIT,
         DATA,
-        "1 of 60 values are not numbers, the first 'cheap' in row 3",
-        {"data.csv": column("price", [1, 2, 3, "cheap"])},
+        "say that such texts mean a missing value (--na cheap)",
+        {"data.csv": column("price", [1, 2, 3, *(["cheap", "dear", "so", "la", "ti", "do"] * 2)])},
     ),
-    "decimal commas in the target": Mistake(
-        f"{FIT} --delimiter ;", DATA, "--decimal , for a comma", {"data.csv": "a;price\n1;2,5\n"}
-    ),
-    "marks between thousands": Mistake(
-        f"{FIT} --decimal ,",
+    "decimal commas in the target that were denied": Mistake(
+        f"{FIT} --decimal .",
         DATA,
-        "none between thousands",
-        {"data.csv": "a;price\n1;2.500,00\n2;3,5\n"},
+        "say how numbers are written with --decimal and --thousands",
+        {"data.csv": column("price", [f'"{i},5"' for i in range(60)])},
     ),
     "row numbers only": Mistake(
         FIT, DATA, "with --features", {"data.csv": "x,price\n1,2\n2,4\n3,6\n4,9\n"}
     ),
     "a target of truth values": Mistake(
-        FIT, DATA, "its type is bool", {"data.csv": column("price", ["true", "false"] * 30)}
+        f"{FIT} --task regression",
+        DATA,
+        "its type is bool",
+        {"data.csv": column("price", ["true", "false"] * 30)},
     ),
     "a target of dates": Mistake(
         FIT, DATA, "its type is date32", {"data.csv": column("price", ["2024-01-01"] * 60)}
@@ -205,7 +278,7 @@ COLUMNS = {
         FIT, DATA, "rescale X", {"data.csv": column("area", [1e200, 1e199] * 30)}
     ),
     "a target too large": Mistake(
-        FIT, DATA, "rescale y", {"data.csv": column("price", [1e200, 1e199] * 30)}
+        FIT, DATA, "rescale y", {"data.csv": column("price", [1e200 / (i + 1) for i in range(60)])}
     ),
 }
 
@@ -213,11 +286,17 @@ OPTIONS = {
     "no target": Mistake("fit data.csv", USAGE, "Missing option '-t'", {"data.csv": GOOD}),
     "no data": Mistake("fit -t price", USAGE, "Missing argument 'DATA'"),
     "a misspelt option": Mistake(f"{FIT} --forse", USAGE, "--force", {"data.csv": GOOD}),
+    "a pattern that the shell has taken apart": Mistake(
+        "fit a.csv b.csv -t price", USAGE, "put a pattern of files in quotes"
+    ),
     "an unknown command": Mistake("fitt data.csv", USAGE, "No such command 'fitt'"),
     "no rounds": Mistake(f"{FIT} --max-rounds 0", USAGE, "0 is not in the range"),
     "an unknown engine": Mistake(f"{FIT} --engine magic", USAGE, "'magic' is not one of"),
     "a cluster without an address": Mistake(f"{FIT} --engine dask", USAGE, "needs the --address"),
     "an address without a cluster": Mistake(f"{FIT} --address tcp://x", USAGE, "has no meaning"),
+    "an unknown decimal mark": Mistake(f"{FIT} --decimal :", USAGE, "must be one of . ,, got ':'"),
+    "an unknown thousands mark": Mistake(f"{FIT} --thousands x", USAGE, "space none, got 'x'"),
+    "a table and a query": Mistake(f"{FIT} --table a --sql b", USAGE, "give one of them"),
     "a long delimiter": Mistake(f"{FIT} --delimiter ::", USAGE, "must be one character"),
     "a delimiter like the decimal mark": Mistake(
         f"{FIT} --delimiter , --decimal ,", USAGE, "are both ','"
@@ -234,7 +313,7 @@ OPTIONS = {
         "fit --config a.toml", USAGE, "target must be a single value", {"a.toml": "target = [1]\n"}
     ),
     "a number in a list of names": Mistake(
-        "fit --config a.toml", USAGE, "must be a list of texts", {"a.toml": "exclude = [1]\n"}
+        "fit --config a.toml", USAGE, "must be a list of strings", {"a.toml": "exclude = [1]\n"}
     ),
     "a word for a truth value": Mistake(
         "fit --config a.toml", USAGE, "force must be true or false", {"a.toml": 'force = "yes"\n'}
@@ -275,7 +354,7 @@ OUTPUTS = {
         {"data.csv": GOOD},
     ),
     "Parquet on the screen": Mistake(
-        "predict {model} data.csv --format parquet", USAGE, "no text", {"data.csv": GOOD}
+        "predict {model} data.csv --format parquet", USAGE, "cannot be printed", {"data.csv": GOOD}
     ),
 }
 
@@ -326,7 +405,9 @@ ROWS = {
 
 COMPARE = {
     "an unknown method": Mistake(
-        "compare data.csv -t price --methods magic", USAGE, "magic is not among easyfirst, ols"
+        "compare data.csv -t price --methods magic",
+        USAGE,
+        "unknown method: magic; choose from easyfirst",
     ),
     "a single fold": Mistake("compare data.csv -t price --folds 1", USAGE, "1 is not in the range"),
     "no share": Mistake("compare data.csv -t price --share 0", USAGE, "0.0 is not in the range"),
@@ -393,7 +474,7 @@ def test_a_mistake_is_explained_in_a_message_and_ends_with_its_code(name, place,
     done = CliRunner().invoke(command, mistake.command.format(**models).split(" "))
     assert (done.exit_code, done.stdout) == (mistake.code, "")
     assert mistake.message in done.stderr
-    for word in ("Traceback", "defect"):
+    for word in ("Traceback", "bug in easyfirst"):
         assert word not in done.stderr
     assert snapshot(place) == before
 

@@ -13,8 +13,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from easyfirst import SelfPacedRegressor
 from easyfirst.consensus import admm, gram
-from easyfirst.consensus.admm import AdmmSettings
-from easyfirst.consensus.metric import Metric
+from easyfirst.consensus.admm import AdmmSettings, OnDriver
+from easyfirst.consensus.rho import RhoMatrix
 from easyfirst.consensus.statistics import Objective, StackedStatistics
 from easyfirst.local.steps import Statistics
 from easyfirst.penalties import NoPenalty, Ridge
@@ -55,6 +55,19 @@ def statistics(m=4, n=30, p=3, seed=0):
     return StackedStatistics.stack(replies)
 
 
+def iterated(state, stats, objective, settings):
+    """Do one iteration on the driver."""
+    batches = OnDriver(stats, objective, settings)
+    pooled = admm.pooled_inverse(stats, objective, state.rho)
+    return admm.iterate(state, batches, pooled, objective, settings)
+
+
+def solved(stats, objective, settings, start=None):
+    """Iterate on the driver until the batches agree."""
+    batches = OnDriver(stats, objective, settings)
+    return admm.solve(batches, stats, objective, settings, start, round_number=0)
+
+
 def fit(problem, **settings):
     rows = corrupted_rows(
         problem["m"] * problem["n"],
@@ -91,9 +104,9 @@ def test_the_local_step_solves_its_subproblem(over_relaxation, is_matrix):
         z=rng.normal(size=3),
         coefs=rng.normal(size=(4, 3)),
         duals=rng.normal(size=(4, 3)),
-        rho=Metric(rho if is_matrix else np.full(3, 7.0)),
+        rho=RhoMatrix(rho if is_matrix else np.full(3, 7.0)),
     )
-    after = admm.iterate(state, admm.prepare(stats, objective, state.rho), objective, settings)
+    after = iterated(state, stats, objective, settings)
     # Over-relaxation pulls each batch to a mixture of the consensus and its last coefficients.
     targets = over_relaxation * after.z + (1 - over_relaxation) * state.coefs
     for i in range(4):
@@ -127,7 +140,7 @@ def test_an_enormous_rho_returns_the_center():
     objective = Objective(NoPenalty(), False)
     rho = admm.choose_rho(stats, objective, settings)
     state = admm.State.at(np.zeros(3), np.full((4, 3), 0.5), np.zeros((4, 3)), rho)
-    after = admm.iterate(state, admm.prepare(stats, objective, rho), objective, settings)
+    after = iterated(state, stats, objective, settings)
     np.testing.assert_allclose(after.z, 0.5)
     np.testing.assert_allclose(after.coefs, 0.5, atol=1e-6)
 
@@ -137,7 +150,7 @@ def test_an_enormous_rho_returns_the_center():
 def test_the_fixed_point_satisfies_the_optimality_conditions(rho, over_relaxation):
     stats, objective = statistics(), Objective(Ridge(2.0), False)
     settings = AdmmSettings(rho, over_relaxation, max_iter=2000, tol=1e-11)
-    found = admm.solve(stats, objective, settings, None, round_number=0)
+    found = solved(stats, objective, settings)
     assert found.agreed
     np.testing.assert_allclose(found.coefs, np.tile(found.z, (4, 1)), atol=1e-8)
     np.testing.assert_allclose(found.duals.sum(axis=0), 2 * 2.0 * found.z, atol=1e-7)
@@ -146,8 +159,8 @@ def test_the_fixed_point_satisfies_the_optimality_conditions(rho, over_relaxatio
 
 def test_a_warm_start_at_the_solution_agrees_at_once():
     stats, objective, settings = statistics(), Objective(NoPenalty(), False), AdmmSettings()
-    found = admm.solve(stats, objective, settings, None, round_number=0)
-    again = admm.solve(stats, objective, settings, found, round_number=1)
+    found = solved(stats, objective, settings)
+    again = solved(stats, objective, settings, found)
     assert len(found.iterations) > 3
     assert len(again.iterations) == 1
 
@@ -158,7 +171,8 @@ def test_an_adaptive_rho_moves_from_a_bad_start_and_a_fixed_one_never():
     fixed = SelfPacedRegressor(rho=123.0, **settings).fit(rows.X, rows.y)
     np.testing.assert_allclose([record.rho for record in fixed.history_.iterations], 123.0)
     stats = statistics()
-    state = admm.initial_state(stats, Objective(NoPenalty(), False), AdmmSettings(), None)
+    rho = admm.choose_rho(stats, Objective(NoPenalty(), False), AdmmSettings())
+    state = admm.initial_state(stats, rho, None)
     apart = admm.State.at(state.z, state.coefs + 1.0, state.duals, state.rho)
     moved = admm.State.at(state.z + 1.0, state.coefs + 1.0, state.duals, state.rho)
     assert admm.rebalance(apart, apart) == 2.0

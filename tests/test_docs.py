@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT / "docs"))
+outputs = importlib.import_module("outputs")
 PAGES = sorted(
     path
     for path in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
@@ -38,14 +40,37 @@ def outside_code(text):
 
 
 @pytest.mark.parametrize("page", TO_RUN, ids=name)
-def test_the_code_of_a_page_runs_from_top_to_bottom(page, tmp_path, monkeypatch):
+def test_the_code_of_a_page_runs_and_prints_what_the_page_shows(page, tmp_path, monkeypatch):
     pytest.importorskip("pandas", reason="the pages show tables")
     monkeypatch.chdir(tmp_path)
-    blocks = CODE.findall(page.read_text(encoding="utf-8"))
+    blocks = outputs.blocks(page.read_text(encoding="utf-8"))
     if page.name == "README.md":
         blocks = blocks[:1]  # the next one needs a cluster
-    code = compile("\n".join(blocks), name(page), "exec")
-    exec(code, {"__name__": "page"})
+    printed = outputs.run([code for code, _ in blocks], name(page))
+    for (code, shown), found in zip(blocks, printed, strict=True):
+        assert outputs.alike(shown, found), f"{code}\nshows\n{shown}\nand prints\n{found}"
+
+
+@pytest.mark.parametrize(
+    ("shown", "found", "ok"),
+    [
+        ("error 0.731\n", "error  0.7312\n", True),
+        ("error 0.731\n", "error 0.931\n", False),
+        ("error 0.731\n", "mistake 0.731\n", False),
+        ("1,234 rows", "1,234 rows", True),
+        ("1,234 rows", "2 rows", False),
+        ("", "1\n", False),
+    ],
+)
+def test_outputs_are_alike_up_to_last_digits(shown, found, ok):
+    assert outputs.alike(shown, found) is ok
+
+
+def test_outputs_come_below_the_code_that_printed_them():
+    page = "# T\n\n```python\nprint(6 * 7)\n```\n\n```python\nx = 1\n```\nend\n"
+    once = outputs.refreshed(page, outputs.run([c for c, _ in outputs.blocks(page)], "page"))
+    assert once == page.replace("7)\n```\n", "7)\n```\n\n```text\n42\n```\n")
+    assert outputs.refreshed(once, ["42\n", ""]) == once
 
 
 def test_pages_with_code_are_found():
@@ -83,6 +108,7 @@ def run(*command):
     )
 
 
+@pytest.mark.slow
 def test_the_site_builds_without_a_warning_and_without_a_broken_link(tmp_path):
     for package in ("sphinx", "myst_parser", "numpydoc", "pydata_sphinx_theme", "sphinx_gallery"):
         if importlib.util.find_spec(package) is None:
@@ -90,7 +116,9 @@ def test_the_site_builds_without_a_warning_and_without_a_broken_link(tmp_path):
     ignore = shutil.ignore_patterns("_build", "gallery")
     for folder in ("docs", "examples"):
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=ignore)
-    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    included = ("CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "SECURITY.md")
+    for file in ("pyproject.toml", *included):
+        shutil.copy(ROOT / file, tmp_path)
     (tmp_path / "src").symlink_to(ROOT / "src")
     site = tmp_path / "site"
     # The examples run in a test of their own.

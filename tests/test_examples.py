@@ -52,7 +52,6 @@ def run(script, folder, *arguments):
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=300,
     )
 
 
@@ -60,6 +59,7 @@ def test_there_are_examples():
     assert len(EXAMPLES) >= 7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_runs_draws_and_warns_of_nothing(script, tmp_path):
     done = run(script, tmp_path)

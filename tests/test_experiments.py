@@ -1,6 +1,9 @@
 """Experiments: what is planned, what is recorded, and what is drawn from the records."""
 
 import math
+import re
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,12 +11,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from easyfirst.baselines.method import Told
+from easyfirst.baselines.methods import COMPARED, METHODS
 from easyfirst.experiments import published
 from easyfirst.experiments.base import Cell, Experiment, Record
 from easyfirst.experiments.batches import batches
 from easyfirst.experiments.catalogue import NAMES, define
 from easyfirst.experiments.fig1 import fig1
-from easyfirst.experiments.methods import METHODS, run_method
+from easyfirst.experiments.methods import run_method
 from easyfirst.experiments.pace import pace
 from easyfirst.experiments.problems import Adversarial, Recovery
 from easyfirst.experiments.records import SCHEMA, Store
@@ -92,6 +97,7 @@ def test_the_runs_can_be_restricted(tmp_path):
     assert [[name for name, _ in task.fits] for task in tasks] == [["oracle", "spl"]] * 2
 
 
+@pytest.mark.slow
 def test_two_processes_record_what_one_does(tmp_path):
     recorded(tmp_path / "one")
     done = []
@@ -138,8 +144,10 @@ def test_the_unit_gives_a_method_with_an_absolute_pace_its_scale_back():
 
 def test_torr25_reports_the_mean_error_of_its_runs():
     problem = SPECS[0].make(0)
-    method = METHODS["torr25"]
-    model = method.build(problem, None).fit(problem.X, problem.y, batches=problem.batches)
+    method, ratios = METHODS["torr25"], problem.batch_ratios().tolist()
+    model = method.build(Told(False, batch_ratios=ratios)).fit(
+        problem.X, problem.y, batches=problem.batches
+    )
     errors = [problem.measure(each)["error"] for each in method.read(model).models]
     assert len(errors) == 21
     found = run_method(method, problem, None).figures["error"]
@@ -292,3 +300,49 @@ def test_the_published_values_are_complete():
     assert all(len(values) == 6 for values in published.BATCHES.values())
     for city, rows in published.RENTAL.items():
         assert rows.keys() == published.RENTAL_SPREAD[city].keys()
+
+
+NEW_BASELINE = '''
+"""The mean of y, and nothing else."""
+
+from sklearn.dummy import DummyRegressor
+
+from easyfirst.baselines.method import Method
+
+METHODS = (
+    Method(
+        "mean",
+        "mean of y",
+        lambda told: DummyRegressor(),
+        takes_batches=False,
+        compare=("mean", "mean of y"),
+    ),
+)
+'''
+
+
+def test_a_baseline_is_one_file(tmp_path):
+    (tmp_path / "extra").mkdir()
+    (tmp_path / "extra" / "mean.py").write_text(NEW_BASELINE)
+    table = "".join(f"{i},{2 * i + 1}\n" for i in range(40))
+    (tmp_path / "table.csv").write_text("x,y\n" + table)
+    script = (
+        "import sys, easyfirst.baselines\n"
+        "easyfirst.baselines.__path__.append(sys.argv.pop(1))\n"
+        "from easyfirst.baselines.methods import run_in\n"
+        "names = run_in('recovery')\n"
+        "assert names.index('svam') < names.index('mean') < names.index('least-squares')\n"
+        "from easyfirst.cli.main import main\n"
+        "main()"
+    )
+    given = ["compare", "table.csv", "--target", "y", "--folds", "2", "--methods", "mean,ols"]
+    command = [sys.executable, "-c", script, str(tmp_path / "extra"), *given]
+    shown = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=900)
+    assert shown.returncode == 0, shown.stderr
+    assert "mean of y" in shown.stdout
+
+
+def test_the_page_of_the_command_line_names_every_method_of_compare():
+    page = (Path(__file__).parents[1] / "docs" / "cli.md").read_text(encoding="utf-8")
+    sentence = page.partition("`--methods` takes some of ")[2].partition(".")[0]
+    assert re.findall(r"`([^`]+)`", sentence) == list(COMPARED)

@@ -29,7 +29,7 @@ def test_95_percent_intervals_cover_the_coefficients_95_percent_of_the_time(shar
     hits = []
     for seed in range(15):
         data = draw(share, seed)
-        low, high = fitted(data).confidence_intervals().T
+        low, high = bounds(fitted(data))[:-1].T
         hits.append((low <= data.coef) & (data.coef <= high))
     assert 0.91 <= np.mean(hits) <= 0.985
 
@@ -56,13 +56,33 @@ def test_the_intercept_of_columns_far_from_zero_is_as_unsure_as_least_squares_sa
     assert model.intercept_standard_error_ == pytest.approx(np.sqrt(covariance[2, 2]), rel=0.05)
 
 
+def bounds(model, level=0.95):
+    return model.confidence_intervals(level)[["lower", "upper"]].to_numpy()
+
+
+def test_intervals_have_names_and_the_intercept_comes_last():
+    model = fitted(draw(0.4, 0))
+    found = model.confidence_intervals()
+    assert list(found.columns) == ["name", "coef", "lower", "upper"]
+    assert list(found["name"]) == [*(f"x{j}" for j in range(model.coef_.size)), "(intercept)"]
+    assert found["coef"].iloc[-1] == model.intercept_
+    assert found["lower"].iloc[-1] < model.intercept_ < found["upper"].iloc[-1]
+
+
+def test_without_an_intercept_there_are_no_bounds_for_it():
+    rows = corrupted_rows(intercept=0.0)
+    model = SelfPacedRegressor(fit_intercept=False).fit(rows.X, rows.y)
+    assert list(model.confidence_intervals()["name"]) == ["x0", "x1", "x2"]
+
+
 def test_intervals_widen_with_their_level_around_the_coefficients():
     model = fitted(draw(0.4, 0))
-    narrow, wide = model.confidence_intervals(0.5), model.confidence_intervals(0.99)
-    np.testing.assert_allclose(narrow.mean(axis=1), model.coef_, rtol=1e-12)
+    narrow, wide = bounds(model, 0.5), bounds(model, 0.99)
+    middle = np.append(model.coef_, model.intercept_)
+    np.testing.assert_allclose(narrow.mean(axis=1), middle, rtol=1e-9)
     assert np.all(wide[:, 0] < narrow[:, 0])
     assert np.all(wide[:, 1] > narrow[:, 1])
-    half = model.confidence_intervals(0.95)[:, 1] - model.coef_
+    half = bounds(model)[:-1, 1] - model.coef_
     np.testing.assert_allclose(half / model.coef_standard_errors_, 1.96, rtol=0.01)
 
 
@@ -154,7 +174,7 @@ def test_a_fitted_model_survives_pickling_and_its_clone_is_new():
     model = fitted(data)
     copy = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(copy.predict_interval(data.X), model.predict_interval(data.X))
-    np.testing.assert_array_equal(copy.confidence_intervals(), model.confidence_intervals())
+    np.testing.assert_array_equal(bounds(copy), bounds(model))
     again = clone(model)
     assert not hasattr(again, "coef_")
     np.testing.assert_array_equal(again.fit(data.X, data.y).coef_, model.coef_)

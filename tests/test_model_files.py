@@ -31,10 +31,11 @@ from easyfirst.losses import Loss
 from easyfirst.penalties import NoPenalty, Penalty, Ridge
 from easyfirst.regularizers import Entropic, Hard, Linear, SelfPacedRegularizer
 from easyfirst.schedules import Calibrated, Constant, Geometric, PaceSchedule, Quantile
-from hostile_files import everything, foreign, resigned, signed, split, with_facts, with_header
+from hostile_files import everything, foreign, resigned, signed, split, with_header, with_state
 from problems import corrupted_rows, members
 
 ROWS = corrupted_rows(n=60, p=3)
+ADVICE = {"transform": {"power": 0.0}, "gain": 1.0, "wrong": 0.1, "wrong_before": 0.2, "error": 0.9}
 
 
 def assert_same(a, b, where="model"):
@@ -127,7 +128,7 @@ def test_a_loaded_model_knows_how_sure_it_is(fitted, tmp_path):
     fitted.save(tmp_path / "m")
     again = load(tmp_path / "m")
     np.testing.assert_array_equal(again.predict_interval(ROWS.X), fitted.predict_interval(ROWS.X))
-    np.testing.assert_array_equal(again.confidence_intervals(), fitted.confidence_intervals())
+    assert again.confidence_intervals().equals(fitted.confidence_intervals())
     np.testing.assert_array_equal(
         again.clean_probability(ROWS.X, ROWS.y), fitted.clean_probability(ROWS.X, ROWS.y)
     )
@@ -190,14 +191,14 @@ def test_what_belongs_to_the_session_is_left_out(tmp_path):
     model.save(tmp_path / "m")
     again, default = load(tmp_path / "m"), SelfPacedRegressor()
     assert again.get_params() == default.get_params()
-    assert sorted(files.read(tmp_path / "m").facts["left_out"]) == [
+    assert sorted(files.read(tmp_path / "m").state["left_out"]) == [
         "callbacks", "engine", "random_state",
     ]  # fmt: skip
 
 
 def test_the_file_says_when_and_how_the_model_was_fitted(fitted, tmp_path):
     fitted.save(tmp_path / "m")
-    facts = files.read(tmp_path / "m").facts
+    facts = files.read(tmp_path / "m").state
     assert facts["fitted"]["rows"] == 60
     assert facts["fitted"]["at"].endswith("+00:00")
     assert facts["versions"]["easyfirst"] == easyfirst.__version__
@@ -522,7 +523,15 @@ def test_a_missing_file_is_an_ordinary_error(tmp_path):
             lambda b: with_header(b, lambda h: h["__metadata__"].update(kind="oracle")),
             "holds a 'oracle'",
         ),
-        (lambda b: with_facts(b, lambda f: f.pop("status")), "'status' is missing"),
+        (lambda b: with_state(b, lambda f: f.pop("status")), "'status' is missing"),
+        (
+            lambda b: with_state(b, lambda f: f.update(advice={**ADVICE, "gain": "much"})),
+            "advice on the target",
+        ),
+        (
+            lambda b: with_state(b, lambda f: f.update(advice={**ADVICE, "transform": {}})),
+            "not a model|power",
+        ),
     ],
 )
 def test_a_refusal_says_what_is_wrong(change, message, model_bytes, refused):

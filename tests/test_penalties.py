@@ -7,10 +7,10 @@ import pickle
 import numpy as np
 import pytest
 
-from easyfirst.penalties import NoPenalty, Penalty, Ridge
+from easyfirst.penalties import ElasticNet, Lasso, NoPenalty, Penalty, Ridge
 from problems import members
 
-PENALTIES = [*[cls() for cls in members(Penalty)], Ridge(0.0), Ridge(37.5)]
+PENALTIES = [*[cls() for cls in members(Penalty)], Ridge(0.0), Ridge(37.5), Lasso(0.3)]
 every_penalty = pytest.mark.parametrize("penalty", PENALTIES, ids=repr)
 POINT = np.random.default_rng(0).normal(scale=2.0, size=7)
 VECTOR_STEP = np.random.default_rng(1).uniform(0.01, 3.0, size=7)
@@ -18,7 +18,7 @@ steps = pytest.mark.parametrize("step", [0.01, 1.0, 50.0, VECTOR_STEP], ids=str)
 
 
 def test_the_battery_covers_the_penalties_of_the_issue():
-    assert {NoPenalty, Ridge} <= {type(penalty) for penalty in PENALTIES}
+    assert {ElasticNet, Lasso, NoPenalty, Ridge} <= {type(penalty) for penalty in PENALTIES}
 
 
 @every_penalty
@@ -48,6 +48,10 @@ def test_a_tiny_step_stays_at_the_point(penalty):
 
 @every_penalty
 def test_central_differences_equal_the_gradient(penalty):
+    if not penalty.smooth:
+        with pytest.raises(NotImplementedError, match="not declared smooth"):
+            penalty.gradient(POINT)
+        return
     h = 1e-5
     slope = [
         (penalty.value(POINT + h * unit) - penalty.value(POINT - h * unit)) / (2 * h)
@@ -68,6 +72,22 @@ def test_copies_and_pickles_equal_the_original_and_differ_from_others(penalty):
     assert copy.deepcopy(penalty) == penalty
     assert pickle.loads(pickle.dumps(penalty)) == penalty
     assert sum(penalty == other for other in PENALTIES) == 1
+
+
+@every_penalty
+@pytest.mark.parametrize("factor", [0.25, 3.0])
+def test_a_scaled_penalty_is_so_many_times_as_strong(penalty, factor):
+    scaled = penalty.scaled(factor)
+    assert scaled.value(POINT) == pytest.approx(factor * penalty.value(POINT))
+    np.testing.assert_allclose(
+        scaled.prox(POINT, VECTOR_STEP), penalty.prox(POINT, factor * VECTOR_STEP), rtol=1e-12
+    )
+    assert (scaled.quadratic_strength is None) == (penalty.quadratic_strength is None)
+
+
+def test_lasso_and_elastic_net_set_small_coefficients_to_zero():
+    assert Lasso(2.0).prox(np.array([0.9, -3.0]), 0.5).tolist() == [0.0, -2.0]
+    assert ElasticNet(2.0, 1.0).prox(np.array([0.9, -3.0]), 0.5).tolist() == [0.0, -1.0]
 
 
 @pytest.mark.parametrize("strength", [-1.0, math.inf, math.nan])

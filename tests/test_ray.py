@@ -16,27 +16,34 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from clusters import (
-    at_most,
+    PATIENCE,
+    consensus_fit,
+    default_fit,
     digest,
     kill_repeatedly,
     long_problem,
     long_settings,
     sixteen_batches,
+    wait_until,
 )
 from easyfirst import SelfPacedRegressor, read_frame, read_parquet
 from easyfirst.contracts import Batch
 from easyfirst.engines.ray import RayEngine
 from easyfirst.errors import EngineLostError
+from easyfirst.losses import Logistic, Squared
 from easyfirst.sources import ArraySource
 from problems import corrupted_rows
-from ray_cluster import at_work, local_ray, named, ray
+from ray_cluster import at_work, local_ray, named, ray, started_workers
 
-# What Ray Data says about defaults of its own.
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:`use_push_based_shuffle` is deprecated",
-    "ignore:`use_polars` is deprecated",
-    "ignore:`use_arrow_tensor_v2` is deprecated",
-)
+pytestmark = [
+    pytest.mark.cluster,
+    # What Ray Data says about defaults of its own.
+    pytest.mark.filterwarnings(
+        "ignore:`use_push_based_shuffle` is deprecated",
+        "ignore:`use_polars` is deprecated",
+        "ignore:`use_arrow_tensor_v2` is deprecated",
+    ),
+]
 
 HERE = Path(__file__).parent
 
@@ -62,7 +69,7 @@ def run_alone(code, **variables):
         [sys.executable, "-W", "error", "-c", script],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE,
         env=os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"} | variables,
     )
 
@@ -79,6 +86,11 @@ def test_one_cpu_gives_the_same_bits(inline):
 
 def test_two_cpus_give_the_same_bits(two_cpus, inline):
     assert digest(sixteen_batches(RayEngine())) == inline
+
+
+@pytest.mark.parametrize("loss", [Logistic(), Squared()], ids=repr)
+def test_consensus_on_the_workers_gives_the_same_bits(two_cpus, loss):
+    assert digest(consensus_fit(RayEngine(), loss)) == digest(consensus_fit("inline", loss))
 
 
 def test_sparse_rows_give_the_same_bits(two_cpus):
@@ -134,31 +146,31 @@ def test_an_error_in_a_step_reaches_the_caller_as_it_is(two_cpus):
         assert workers.map(complain, [0, 1, 2, 4], None) == [0, 1, 2, 4]
 
 
+def killing_ray(seed, every):
+    rng = np.random.default_rng(seed)
+    return kill_repeatedly(at_work, 3.0, rng, alive=started_workers, every=every)
+
+
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("seed", [0, 1])
-def test_a_fit_survives_the_death_of_a_worker_every_few_seconds(two_cpus, seed):
+def test_a_fit_survives_the_death_of_a_worker_every_few_seconds(two_cpus):
     rows, settings = long_problem(), long_settings()
-    undisturbed, expected = reference_fit(rows, settings)
-    with (
-        at_most(5 * undisturbed + 20),  # a fast fit is over before Ray has started processes anew
-        kill_repeatedly(at_work, 3.0, np.random.default_rng(seed)) as killer,
-    ):
-        model = sixteen_batches(RayEngine(), rows, callbacks=[killer], **settings)
-    assert digest(model) == expected
-    assert killer.kills >= 3
+    expected = digest(sixteen_batches("threads", rows, **settings))
+    assert digest(sixteen_batches(RayEngine(), rows, **settings)) == expected
+    for seed in range(2):
+        with killing_ray(seed, every=20) as killer:
+            model = sixteen_batches(RayEngine(), rows, callbacks=[killer], **settings)
+        assert digest(model) == expected
+        assert killer.kills >= 3
 
 
-_reference = []
-
-
-def reference_fit(rows, settings):
-    """How long the fit takes when nobody is killed, and its bits."""
-    if not _reference:
-        began = time.monotonic()
-        model = sixteen_batches(RayEngine(), rows, **settings)
-        _reference.append((time.monotonic() - began, digest(model)))
-        assert digest(sixteen_batches("threads", rows, **settings)) == digest(model)
-    return _reference[0]
+def test_the_default_fit_has_the_same_bits_on_ray_also_while_workers_die(two_cpus):
+    expected = digest(default_fit("inline"))
+    assert digest(default_fit(RayEngine())) == expected
+    with killing_ray(0, every=3) as killer:
+        survived = default_fit(RayEngine(), callbacks=[killer])
+    assert digest(survived) == expected
+    assert killer.kills >= 2
 
 
 def test_rows_that_ray_has_lost_are_stored_again(two_cpus):
@@ -185,10 +197,10 @@ def lose(workers, numbers):
 
 def test_a_fit_leaves_no_worker_and_no_rows_behind(two_cpus):
     sixteen_batches(RayEngine())
-    deadline = time.monotonic() + 20
-    while named("_Worker") or ray.available_resources().get("CPU") != 2:
-        assert time.monotonic() < deadline, (named("_Worker"), ray.available_resources())
-        time.sleep(0.1)
+    wait_until(
+        lambda: not named("_Worker") and ray.available_resources().get("CPU") == 2,
+        explain=lambda: (named("_Worker"), ray.available_resources()),
+    )
 
 
 @ray.remote(num_cpus=2)
@@ -200,14 +212,14 @@ class Hog:
 def test_a_cluster_without_a_free_cpu_is_not_waited_for_forever(two_cpus):
     hog = Hog.remote()
     assert ray.get(hog.ready.remote())
-    with at_most(30), pytest.raises(EngineLostError, match="no worker for this fit for 1 seconds"):
+    with pytest.raises(EngineLostError, match="no worker for this fit for 1 seconds"):
         sixteen_batches(RayEngine(patience=1.0))
     ray.kill(hog)
 
 
 def test_a_lost_head_is_one_clear_error_and_the_process_lives_on():
     done = run_alone(
-        "import os, signal, threading, time, warnings\n"
+        "import os, signal, threading, warnings\n"
         "warnings.simplefilter('ignore', ResourceWarning)  # Ray's own pipes to the dead\n"
         "from ray_cluster import at_work, local_ray, named, ray\n"
         "from clusters import long_problem, long_settings, sixteen_batches\n"
@@ -218,22 +230,18 @@ def test_a_lost_head_is_one_clear_error_and_the_process_lives_on():
         "        pass\n"
         "    for pid in named('gcs_server') + named('raylet'):\n"
         "        os.kill(pid, signal.SIGKILL)\n"
-        "    killed.append(time.monotonic())\n"
-        "killed = []\n"
         "with local_ray(2):\n"
-        "    threading.Thread(target=kill_the_head).start()\n"
+        "    threading.Thread(target=kill_the_head, daemon=True).start()\n"
         "    try:\n"
-        "        sixteen_batches(RayEngine(patience=3.0), long_problem(), **long_settings())\n"
+        "        sixteen_batches(RayEngine(patience=20.0), long_problem(), **long_settings())\n"
         "    except EngineLostError as error:\n"
-        "        print(round(time.monotonic() - killed[0]), error)\n"
+        "        print(error)\n"
         "    print('alive', ray.is_initialized())\n"
     )
     assert done.returncode == 0, done.stderr
-    first, last = done.stdout.splitlines()
-    seconds, _, message = first.partition(" ")
-    assert 3 <= int(seconds) <= 40
+    message, last = done.stdout.splitlines()
     assert message.startswith("The head of the Ray cluster at 127.0.0.1:")
-    assert "not answered for 3 seconds" in message
+    assert "not answered for 20 seconds" in message
     assert "round" in message
     assert last == "alive False"
 
@@ -254,7 +262,7 @@ def test_without_a_running_ray_the_error_says_how_to_get_one():
     assert done.returncode == 0, done.stderr
     *errors, state = done.stdout.splitlines()
     assert len(errors) == 2
-    assert all("never starts one: run 'ray start --head'" in error for error in errors)
+    assert all("does not start one itself: run 'ray start --head'" in error for error in errors)
     assert state == "False {}"
 
 

@@ -6,15 +6,25 @@ import pickle
 import numpy as np
 import pytest
 
+from easyfirst import SelfPacedRegressor
 from easyfirst.regularizers import (
+    CauchyWeight,
+    Diverse,
     Entropic,
+    GemanMcClure,
     Hard,
+    HuberWeight,
     Linear,
+    Logarithmic,
+    LogisticWeight,
     Mixture,
     Polynomial,
     SelfPacedRegularizer,
+    SoftMixture,
+    TruncatedSquares,
     Welsch,
 )
+from easyfirst.schedules import Geometric
 from problems import members
 
 VARIANTS = [
@@ -24,8 +34,15 @@ VARIANTS = [
     Welsch(0.4),
     Entropic(softness=1.0),
     Entropic(width=0.3),
+    Logarithmic(0.3),
+    SoftMixture(0.4),
+    LogisticWeight(10.0),
+    CauchyWeight(0.5),
+    GemanMcClure(3.0),
+    TruncatedSquares(5.0),
 ]
-RULES = [cls() for cls in members(SelfPacedRegularizer)] + VARIANTS
+EVERY = [cls() for cls in members(SelfPacedRegularizer)] + VARIANTS
+RULES = [rule for rule in EVERY if rule.separable]
 every_rule = pytest.mark.parametrize("rule", RULES, ids=repr)
 LOSSES = np.random.default_rng(0).exponential(size=120) * np.repeat([0.1, 1.0, 10.0], 40)
 PACES = np.random.default_rng(1).uniform(0.05, 5.0, size=120)
@@ -38,7 +55,10 @@ def rescaled(rule, factor):
 
 
 def test_the_battery_covers_every_rule_of_the_issue():
-    assert {Hard, Linear, Mixture, Polynomial, Welsch, Entropic} <= {type(rule) for rule in RULES}
+    named = {Hard, Linear, Mixture, Polynomial, Welsch, Entropic, Logarithmic, SoftMixture}
+    more = {LogisticWeight, CauchyWeight, HuberWeight, GemanMcClure, TruncatedSquares}
+    assert named | more == {type(rule) for rule in RULES}
+    assert [rule for rule in EVERY if not rule.separable] == [Diverse()]
 
 
 @every_rule
@@ -66,7 +86,7 @@ def test_the_weights_fall_with_the_loss_and_grow_with_the_pace(rule):
     weights = rule.weights(np.sort(LOSSES), 1.0)
     assert np.all(np.diff(weights) <= 0)
     assert weights[0] > 0.7
-    assert weights[-1] < 0.1
+    assert weights[-1] < 0.2
     assert np.all(rule.weights(LOSSES, 2.0) >= rule.weights(LOSSES, 1.0))
 
 
@@ -126,6 +146,42 @@ def test_the_closed_forms_have_their_documented_values():
     np.testing.assert_allclose(Welsch().weights(losses, 1.0), np.exp(-losses))
     np.testing.assert_allclose(Mixture(0.5, 1.5).weights(losses, 1.0), [1, 1, 0.25, 0])
     np.testing.assert_allclose(Entropic(width=0.5).weights(losses, 1.0)[2], 0.5)
+    np.testing.assert_allclose(CauchyWeight().weights(losses, 1.0), [1, 2 / 3, 1 / 2, 1 / 3])
+    np.testing.assert_allclose(HuberWeight().weights(losses, 0.5), [1, 1, 0.5**0.5, 0.5])
+    np.testing.assert_allclose(GemanMcClure().weights(losses, 1.0), [1, 4 / 9, 1 / 4, 1 / 9])
+    np.testing.assert_allclose(TruncatedSquares(1.0).weights(losses, 1.0), [1, 1, 2**0.5 - 1, 0])
+    np.testing.assert_allclose(SoftMixture(1.0).weights(losses, 1.0), [1, 2**0.5 - 1, 0, 0])
+    np.testing.assert_allclose(Logarithmic(0.5).weights(losses, 1.0), [1, np.log2(4 / 3), 0, 0])
+    np.testing.assert_allclose(LogisticWeight(2.0).weights(losses, 1.0)[2], (1 + np.exp(-2)) / 2)
+
+
+@pytest.mark.parametrize("diversity", [0.3, 2.0])
+def test_diverse_weights_beat_every_other_selection_of_a_batch(diversity):
+    rule, rng = Diverse(diversity), np.random.default_rng(0)
+    for _ in range(30):
+        losses = rng.exponential(size=8) * 3.0
+        best = rule.weights(losses, 1.0)
+        reached = best @ losses + rule.value(best, 1.0).sum()
+        for bits in range(2**8):
+            v = np.array([bits >> k & 1 for k in range(8)], dtype=float)
+            assert reached <= v @ losses - v.sum() - diversity * np.linalg.norm(v) + 1e-12
+
+
+def test_diverse_weights_take_rows_from_a_batch_of_hard_ones():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 2))
+    y = X[:, 0] + 0.1 * rng.normal(size=300)
+    batches = np.arange(300) // 100
+    y[batches == 2] += rng.normal(size=100)
+    pace = Geometric(0.02, 1.5, 0.1)
+
+    def taken(rule):
+        model = SelfPacedRegressor(pace=pace, regularizer=rule)
+        return model.fit(X, y, batches=batches).selected_[batches == 2].sum()
+
+    assert taken(Diverse(30.0)) > taken(Hard()) + 10
+    with pytest.raises(ValueError, match="weighs the rows of a batch together: give a schedule"):
+        SelfPacedRegressor(regularizer=Diverse()).fit(X, y)
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ def summary(n_batches=3, seed=0):
     residuals = rng.normal(scale=0.3, size=(n_batches, 400))
     residuals[:, :100] = rng.uniform(-8.0, 8.0, size=(n_batches, 100))
     counts = np.stack([histogram(r, None, 2.0) for r in residuals])
-    return LossSummary(counts[:, None], anchor=2.0, n_coef=3)  # one stratum
+    return LossSummary(counts[:, None], anchor=2.0, n_coef=3)  # one band
 
 
 def walk(schedule, losses, limit=1000):
@@ -102,7 +102,26 @@ def test_a_quantile_pace_lets_in_its_share_of_the_rows():
     residuals = rng.normal(size=5000)
     losses = LossSummary(histogram(residuals, None, 1.0)[None, None], anchor=1.0)
     shares = [np.mean(residuals**2 < pace.value) for pace in walk(Quantile(0.2, 0.9, 0.1), losses)]
-    np.testing.assert_allclose(shares, [0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9], atol=0.01)
+    np.testing.assert_allclose(shares, [0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.9], atol=0.01)
+
+
+def test_the_last_quantile_is_followed_until_it_settles_but_not_for_ever():
+    residuals = np.random.default_rng(0).normal(size=5000)
+
+    def losses(scale):
+        return LossSummary(histogram(scale * residuals, None, 1.0)[None, None], anchor=1.0)
+
+    schedule = Quantile(0.5, 0.5)
+    pace = schedule.first(losses(1.0))
+    moved = schedule.next(pace, losses(2.0))
+    assert moved.value == pytest.approx(4.0 * pace.value, rel=0.1)
+    assert not schedule.is_final(moved)
+    settled = schedule.next(moved, losses(2.0))
+    assert schedule.is_final(settled)
+    assert schedule.next(settled, losses(9.0)).value == settled.value
+    for step in range(25):
+        moved = schedule.next(moved, losses(2.0 ** (step % 2)))
+    assert schedule.is_final(moved)
 
 
 def test_a_quantile_pace_follows_the_scale_of_the_losses():

@@ -8,19 +8,19 @@ from hypothesis import strategies as st
 
 from easyfirst import SelfPacedRegressor
 from easyfirst.contracts import Batch, Resident
-from easyfirst.local import passes, screening
-from easyfirst.local.passes import Frame
+from easyfirst.local import screening
+from easyfirst.local.design import Coordinates, Design
 from easyfirst.local.weighing import Problem, Weighting, weigh
 from easyfirst.losses import Squared
 from easyfirst.regularizers import Hard, Linear
 from easyfirst.schedules import Geometric
 from problems import corrupted_rows
 
-NO_INTERCEPT = Frame(fit_intercept=False)
+NO_INTERCEPT = Coordinates(fit_intercept=False)
 
 
-def problem(frame=NO_INTERCEPT, regularizer=None):
-    return Problem(frame, Squared(), regularizer or Hard())
+def problem(coordinates=NO_INTERCEPT, regularizer=None):
+    return Problem(coordinates, Squared(), regularizer or Hard())
 
 
 def weighting(coef, pace):
@@ -52,14 +52,14 @@ def test_the_weights_have_the_same_bits_with_and_without_a_memory(seed, n, p, ki
         "float32": X.astype(np.float32),
         "columns first": np.asfortranarray(X),
     }[kind]
-    frame = Frame(True, shift=rng.normal(size=p) * 20) if shifted else NO_INTERCEPT
+    coordinates = Coordinates(True, shift=rng.normal(size=p) * 20) if shifted else NO_INTERCEPT
     keeps = Resident(Batch(X=X, y=y))
     for coef in walk(rng, p + shifted, 12):
         now = weighting(coef, 10.0 ** rng.uniform(-2, 2))
         forgets = Resident(Batch(X=X, y=y))
-        found = weigh(keeps, now, problem(frame))
-        np.testing.assert_array_equal(found, weigh(forgets, now, problem(frame)))
-        residual = y - passes.predict(keeps.batch, frame, coef)
+        found = weigh(keeps, now, problem(coordinates))
+        np.testing.assert_array_equal(found, weigh(forgets, now, problem(coordinates)))
+        residual = y - Design(X, coordinates).times(coef)
         clear = np.abs(np.square(residual) - now.single) > 1e-6 * now.single
         np.testing.assert_array_equal(found[clear], (np.square(residual) < now.single)[clear])
 
@@ -98,16 +98,16 @@ def test_few_rows_are_predicted_once_the_coefficients_hardly_move(monkeypatch):
     rng = np.random.default_rng(0)
     X, coef = rng.normal(size=(5000, 10)), np.ones(10)
     y = X @ coef + rng.normal(size=5000)
-    predicted = []
+    predicted, times_of = [], Design.times_of
 
-    def counted(batch, frame, coef, chosen):
+    def counted(self, chosen, coef):
         predicted.append(chosen.size)
-        return passes.predict_some(batch, frame, coef, chosen)
+        return times_of(self, chosen, coef)
 
     resident = Resident(Batch(X=X, y=y))
     weigh(resident, weighting(coef, 1.0), problem())
     assert predicted == []
-    monkeypatch.setattr(screening, "passes", _With(passes, predict_some=counted))
+    monkeypatch.setattr(Design, "times_of", counted)
     for k in range(1, 6):
         weigh(resident, weighting(coef + 1e-3 * k, 1.0), problem())
     assert len(predicted) == 5
@@ -121,7 +121,7 @@ def test_a_long_way_means_a_pass_over_all_rows(monkeypatch):
     X, y = rng.normal(size=(500, 4)), rng.normal(size=500)
     resident = Resident(Batch(X=X, y=y))
     weigh(resident, weighting(np.zeros(4), 1.0), problem())
-    monkeypatch.setattr(screening, "passes", _With(passes, predict_some=None))
+    monkeypatch.setattr(Design, "times_of", None)
     far = weighting(np.full(4, 9.0), 1.0)
     np.testing.assert_array_equal(
         weigh(resident, far, problem()), np.square(y - X @ np.full(4, 9.0)) < 1.0
@@ -157,11 +157,3 @@ def test_a_fit_ends_at_the_same_bits_without_any_memory(monkeypatch, solver):
     forgotten = SelfPacedRegressor(**settings).fit(rows.X, rows.y)
     np.testing.assert_array_equal(remembered.coef_, forgotten.coef_)
     np.testing.assert_array_equal(remembered.weights_, forgotten.weights_)
-
-
-class _With:
-    """A module with some of its names replaced."""
-
-    def __init__(self, module, **names):
-        self.__dict__.update(vars(module))
-        self.__dict__.update(names)

@@ -21,7 +21,7 @@ from problems import Spy, corrupted_rows, solution
 CONFIGURATIONS = [
     SelfPacedRegressor(),
     # The paper's pace is an absolute number; this one covers the scales of the checks' data.
-    SelfPacedRegressor.paper(pace=Geometric(1e2, 10.0, 1e6)),
+    SelfPacedRegressor.paper(pace=Geometric(1e3, 10.0, 1e6)),
     # Limits, because the checks' data has more columns than rows and keeps ADMM busy for long.
     SelfPacedRegressor(pace=Quantile(), solver="admm", max_iter=100, max_rounds=30),
     SelfPacedRegressor(pace=Quantile(), engine="inline", fit_intercept=False),
@@ -86,10 +86,11 @@ def test_a_clone_has_equal_parameters_and_no_fit():
 
 def test_parameters_can_be_read_and_set():
     model = SelfPacedRegressor(pace=PACE)
-    assert set(model.get_params()) == {
-        "pace", "regularizer", "loss", "penalty", "solver", "rho", "over_relaxation", "n_batches",
-        "weights_from", "update_weights", "fit_intercept", "max_rounds", "max_iter", "tol",
-        "polish", "engine", "n_jobs", "random_state", "callbacks", "verbose",
+    assert set(model.get_params(deep=False)) == {
+        "pace", "regularizer", "loss", "penalty", "target_transform", "solver", "admm_on", "rho",
+        "over_relaxation", "n_batches", "weights_from", "update_weights", "fit_intercept",
+        "center", "max_rounds", "max_iter", "tol", "polish", "engine", "n_jobs", "random_state",
+        "callbacks", "verbose",
     }  # fmt: skip
     assert model.set_params(pace=Quantile(), solver="admm").pace == Quantile()
     assert model.get_params()["solver"] == "admm"

@@ -147,7 +147,7 @@ def test_a_file_that_changes_during_a_fit_is_noticed(files, columns):
 
 def test_what_is_no_parquet_file_is_refused_by_name(tmp_path):
     (tmp_path / "bad.parquet").write_text("price,rooms\n1,2\n")
-    with pytest.raises(ValueError, match=r"bad\.parquet: is not a sound Parquet file"):
+    with pytest.raises(ValueError, match=r"bad\.parquet: is not a valid Parquet file"):
         read_parquet(tmp_path, target="price")
     with pytest.raises(FileNotFoundError, match=r"nowhere: no such file"):
         read_parquet(tmp_path / "nowhere", target="price")

@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 import textwrap
-import time
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +13,9 @@ import scipy.sparse as sp
 import easyfirst
 from clusters import (
     N_BATCHES,
+    PATIENCE,
+    consensus_fit,
+    default_fit,
     digest,
     kill_repeatedly,
     long_problem,
@@ -23,18 +25,20 @@ from clusters import (
 )
 from easyfirst import SelfPacedRegressor
 from easyfirst.engines.spark import SparkEngine
+from easyfirst.losses import Logistic, Squared
 from easyfirst.schedules import Geometric
 from easyfirst.sources import ArraySource
 from problems import corrupted_rows
-from sparks import busy_workers, free_port, java_pid, start_spark, stop_spark
+from sparks import all_workers, busy_workers, free_port, java_pid, start_spark, stop_spark
 
 for module in ("pyspark", "pyarrow", "pandas"):
     require(module)
 
-# What Spark itself says of the pandas it finds.
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:PySpark does not yet fully support pandas:FutureWarning"
-)
+pytestmark = [
+    pytest.mark.cluster,
+    # What Spark itself says of the pandas it finds.
+    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
+]
 
 CONNECT_PORT = free_port()
 
@@ -97,31 +101,57 @@ def test_sparse_rows_with_sample_weights_give_the_bits_of_one_process(spark):
     assert digest(fits[0]) == digest(fits[1])
 
 
+@pytest.mark.parametrize("loss", [Logistic(), Squared()], ids=repr)
+def test_consensus_on_the_workers_has_the_bits_of_one_process(spark, loss):
+    there = consensus_fit(SparkEngine(spark), loss)
+    assert digest(there) == digest(consensus_fit("inline", loss))
+
+
 def test_a_session_stands_for_its_engine(spark):
     rows = corrupted_rows(n=2000, p=3)
     model = SelfPacedRegressor(n_batches=2, engine=spark).fit(rows.X, rows.y)
     assert digest(model) == digest(SelfPacedRegressor(n_batches=2).fit(rows.X, rows.y))
 
 
+def test_local_workers_run_the_python_of_the_driver_by_themselves(spark, monkeypatch):
+    rows = corrupted_rows(n=1000, p=3)
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", "no-such-python")
+    monkeypatch.delenv("PYSPARK_PYTHON")
+    model = SelfPacedRegressor(n_batches=2, engine=spark).fit(rows.X, rows.y)
+    assert digest(model) == digest(SelfPacedRegressor(n_batches=2).fit(rows.X, rows.y))
+
+
+def killing_spark(spark, seed, every):
+    java = java_pid(spark)
+    return kill_repeatedly(
+        lambda: busy_workers(java),
+        2.0,
+        np.random.default_rng(seed),
+        alive=lambda: all_workers(java),
+        waits=False,  # Spark starts workers when there is work
+        every=every,
+    )
+
+
+@pytest.mark.slow
 def test_workers_killed_through_the_whole_fit_change_no_bit(spark):
     rows = long_problem()
     settings = long_settings() | {"pace": Geometric(start=0.01, factor=1.12, ceiling=4.0)}
-
-    def fit(engine, *callbacks):
-        began = time.monotonic()
-        model = sixteen_batches(engine, rows, callbacks=callbacks, **settings)
-        return digest(model), time.monotonic() - began
-
-    fit_of_one_process, _ = fit("inline")
-    _, undisturbed = fit(SparkEngine(spark))
-    java = java_pid(spark)
+    expected = digest(sixteen_batches("threads", rows, **settings))
     for seed in range(2):
-        rng = np.random.default_rng(seed)
-        with kill_repeatedly(lambda: busy_workers(java), undisturbed / 8, rng) as killer:
-            disturbed_fit, took = fit(SparkEngine(spark), killer)
-        assert disturbed_fit == fit_of_one_process
+        with killing_spark(spark, seed, every=5) as killer:
+            model = sixteen_batches(SparkEngine(spark), rows, callbacks=[killer], **settings)
+        assert digest(model) == expected
         assert killer.kills >= 5
-        assert took <= 5 * undisturbed
+
+
+def test_the_default_fit_has_the_same_bits_on_spark_also_while_workers_die(spark):
+    expected = digest(default_fit("inline"))
+    assert digest(default_fit(SparkEngine(spark))) == expected
+    with killing_spark(spark, 0, every=3) as killer:
+        survived = default_fit(SparkEngine(spark), callbacks=[killer])
+    assert digest(survived) == expected
+    assert killer.kills >= 2
 
 
 def test_a_job_that_used_up_its_retries_is_run_again(spark, tmp_path):
@@ -308,7 +338,7 @@ def run_script(text, *arguments):
         env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=PATIENCE,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]

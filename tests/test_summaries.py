@@ -10,7 +10,7 @@ BIN = 2.0 ** (2.0 / BINS_PER_OCTAVE)  # the ratio of the losses at the two ends 
 
 def merged(*parts, anchor=1.0):
     counts = np.stack([histogram(part, None, anchor) for part in parts])
-    return LossSummary(counts[:, None], anchor)  # one stratum
+    return LossSummary(counts[:, None], anchor)  # one band
 
 
 def test_every_row_is_counted_once_on_its_own_side():

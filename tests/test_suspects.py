@@ -18,7 +18,8 @@ from easyfirst.regularizers import Entropic, Hard, Linear, Mixture, Polynomial, 
 from easyfirst.schedules import Calibrated, Constant, Geometric
 
 CLEANLAB = ["is_label_issue", "label_quality", "given_label", "predicted_label"]
-COLUMNS = ["row_id", *CLEANLAB, "residual", "weight", "entry_pace", "reason"]
+COLUMNS = ["row_id", *CLEANLAB, "residual", "weight", "entry_pace"]
+COLUMNS += ["likely_fix", "fixed_value", "fix_probability", "reason"]
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +56,11 @@ def test_the_frame_that_came_in_comes_out(model, frame, data, library):
     assert list(found.column_names if library is pa else found.columns) == COLUMNS
     reference = model.suspects(frame, data.y)
     for name in COLUMNS[1:]:
-        assert values(found, name).tolist() == values(reference, name).tolist()
+        left, right = (
+            pd.Series(values(each, name), dtype=object).fillna("none")
+            for each in (found, reference)
+        )
+        assert left.tolist() == right.tolist()
     assert values(found, "is_label_issue").dtype == bool
 
 
@@ -156,9 +161,9 @@ def test_top_takes_the_worst_rows_whether_or_not_they_look_wrong(model, frame, d
 
 def test_the_reason_names_the_numbers(model, frame, data):
     worst = model.suspects(frame, data.y, top=1).iloc[0]
-    assert worst["reason"].startswith(f"{worst['given_label']:.4g} is ")
-    assert f"the predicted {worst['predicted_label']:.4g}" in worst["reason"]
-    assert f"{abs(worst['residual']):.3g} times the noise" in worst["reason"]
+    given, predicted = f"{worst['given_label']:.4g}", f"{worst['predicted_label']:.4g}"
+    assert worst["reason"].startswith(f"given {given}, predicted {predicted}: ")
+    assert f"{abs(worst['residual']):.3g} standard deviations" in worst["reason"]
     assert "under 0.001 % likely to be clean" in worst["reason"]
 
 
@@ -205,7 +210,7 @@ def test_without_a_calibrated_pace_the_pace_itself_decides(data):
     fresh = fitted.judge(data.X[:50], data.y[:50])
     np.testing.assert_array_equal(fresh.weight, fitted.weights_[:50])
     reason = fitted.suspects(data.X, data.y, top=1)["reason"].iloc[0]
-    assert "times the largest residual let in: not let in at a pace of 1." in reason
+    assert "times the largest selected residual; not selected at a pace of 1" in reason
 
 
 def test_an_infinite_pace_suspects_nothing(data):
@@ -271,3 +276,49 @@ def test_the_bayes_rule_of_the_benchmark_makes_the_fewest_mistakes():
     mistakes = np.sum(measured.bayes(rows) != rows.corrupted)
     for cut in np.linspace(1.5, 5.0, 15) * measured.NOISE:
         assert mistakes <= np.sum((residual > cut) != rows.corrupted) + 10
+
+
+# Rows that stay where they are
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    """Rows in Parquet files, some with a slipped decimal point, and the model fitted to them."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.standard_normal((1200, 3)), columns=["a", "b", "c"])
+    table["name"] = [f"row {i}" for i in range(len(table))]
+    price = 300.0 + 40.0 * table["a"] - 20.0 * table["b"] + 3.0 * rng.standard_normal(len(table))
+    wrong = rng.random(len(table)) < 0.05
+    table["price"] = np.where(wrong, 10.0 * price, price).round(2)
+    folder = tmp_path_factory.mktemp("stored")
+    for part in range(3):
+        table[400 * part : 400 * (part + 1)].to_parquet(folder / f"part-{part}.parquet")
+    source = easyfirst.read_parquet(folder, target="price", row_id="name", features=["a", "b", "c"])
+    return table, wrong, source, SelfPacedRegressor(engine="inline").fit(source)
+
+
+def test_a_source_has_the_suspects_of_its_rows(stored):
+    table, wrong, source, fitted = stored
+    found = fitted.suspects(source)
+    assert list(found.columns) == COLUMNS
+    assert set(found["row_id"]) >= set(table["name"][wrong])
+    names = table.set_index("name")["price"]
+    np.testing.assert_allclose(found["given_label"], names[found["row_id"]])
+    slips = found[found["row_id"].isin(table["name"][wrong])]
+    assert (slips["likely_fix"] == "divide by 10").all()
+    assert found["residual"].abs().iloc[0] == found["residual"].abs().max()
+
+
+def test_the_worst_rows_of_a_source_come_from_all_batches(stored):
+    _, _, source, fitted = stored
+    everything = fitted.suspects(source)
+    assert fitted.suspects(source, top=5)["row_id"].tolist() == everything["row_id"][:5].tolist()
+    assert len(fitted.suspects(source, top=1000)) == 1000
+
+
+def test_what_a_source_cannot_take_is_refused(stored):
+    table, _, source, fitted = stored
+    with pytest.raises(ValueError, match="name the column where the source is made"):
+        fitted.suspects(source, row_ids=table["name"])
+    with pytest.raises(TypeError, match="suspects needs y beside X"):
+        fitted.suspects(table[["a", "b", "c"]])

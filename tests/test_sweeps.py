@@ -7,10 +7,11 @@ import pytest
 import scipy.sparse as sp
 
 from easyfirst.contracts import Batch, Resident
-from easyfirst.local import passes, products, steps, weighing
-from easyfirst.local.passes import Frame
+from easyfirst.local import design as designs
+from easyfirst.local import products, steps, weighing
+from easyfirst.local.design import Coordinates
+from easyfirst.local.far_rows import FarRule
 from easyfirst.local.steps import Change
-from easyfirst.local.strata import FarRule
 from easyfirst.local.weighing import Problem, Weighting
 from easyfirst.losses import Squared
 from easyfirst.regularizers import Entropic
@@ -19,7 +20,7 @@ from problems import corrupted_rows
 COEF = np.linspace(-1.0, 1.0, 61)
 NOW = Weighting(tuple(COEF), ((1.0, 3.0),), 0.5)
 BEFORE = Weighting(tuple(COEF + 0.1), ((2.0, 2.0),), 0.5)
-KINDS = ["dense", "float32", "sparse", "shifted", "sparse shifted", "strata", "weighted"]
+KINDS = ["dense", "float32", "sparse", "shifted", "sparse shifted", "bands", "weighted"]
 
 
 def far_rule(p):
@@ -35,11 +36,11 @@ def far_rule(p):
 @pytest.fixture(params=KINDS)
 def case(request):
     """A batch of several blocks, a problem, and the design in plain numbers."""
-    rows = corrupted_rows(n=3 * passes.BLOCK_ENTRIES // 60 + 7, p=60)
+    rows = corrupted_rows(n=3 * designs.PIECE_ENTRIES // 60 + 7, p=60)
     X = rows.X.astype(np.float32) if request.param == "float32" else rows.X
     shift = np.linspace(3.0, 5.0, 60) if "shifted" in request.param else None
-    problem = Problem(Frame(True, shift), Squared(), Entropic(), anchor=2.0)
-    if request.param == "strata":
+    problem = Problem(Coordinates(True, shift), Squared(), Entropic(), anchor=2.0)
+    if request.param == "bands":
         problem = replace(problem, far_rule=far_rule(60))
     weight = np.arange(len(rows.y)) % 3.0 if request.param == "weighted" else None
     batch = Batch(sp.csr_array(X) if "sparse" in request.param else X, rows.y, weight)
@@ -77,7 +78,7 @@ def test_products_are_those_of_the_gram_matrix(case):
     formed = steps.form(Resident(batch), Change(NOW), problem)
     tolerance = 1e-9 * np.abs(formed.gram).max()
     direction = np.cos(np.arange(61.0))
-    image = products.curve(Resident(batch), NOW, (problem, direction))
+    image = products.curve(Resident(batch), NOW, (problem, direction, None))
     np.testing.assert_allclose(image, formed.gram @ direction, atol=61 * tolerance)
     squares = products.column_squares(Resident(batch), NOW, problem)
     np.testing.assert_allclose(squares, np.diagonal(formed.gram), atol=tolerance)
@@ -86,6 +87,6 @@ def test_products_are_those_of_the_gram_matrix(case):
 def test_a_weighting_that_keeps_every_row_needs_no_width():
     rows = corrupted_rows(n=50, p=60)
     every = Weighting(tuple(COEF), ((np.inf, np.inf),))
-    problem = Problem(Frame(True), Squared(), Entropic())
+    problem = Problem(Coordinates(True), Squared(), Entropic())
     tally = steps.sweep(Resident(Batch(rows.X, rows.y)), Change(every), problem)[1]
     assert tally.weight == tally.selected == 50

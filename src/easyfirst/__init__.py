@@ -19,12 +19,26 @@ if TYPE_CHECKING:
         schedules,
         sources,
     )
-    from easyfirst.estimators import SelfPacedRegressor, load
-    from easyfirst.sources import read_frame, read_parquet
+    from easyfirst.estimators import (
+        SelfPaced,
+        SelfPacedClassifier,
+        SelfPacedRegressor,
+        load,
+    )
+    from easyfirst.report.pipelines import suspects
+    from easyfirst.sources import (
+        read_arrow,
+        read_csv,
+        read_duckdb,
+        read_frame,
+        read_parquet,
+    )
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
+    "SelfPaced",
+    "SelfPacedClassifier",
     "SelfPacedRegressor",
     "baselines",
     "callbacks",
@@ -34,13 +48,31 @@ __all__ = [
     "losses",
     "metrics",
     "penalties",
+    "read_arrow",
+    "read_csv",
+    "read_duckdb",
     "read_frame",
     "read_parquet",
     "regularizers",
     "report",
     "schedules",
     "sources",
+    "suspects",
 ]
+
+# Where public names are defined that are not modules.
+ELSEWHERE = {
+    "SelfPaced": "easyfirst.estimators",
+    "SelfPacedClassifier": "easyfirst.estimators",
+    "SelfPacedRegressor": "easyfirst.estimators",
+    "load": "easyfirst.estimators",
+    "read_arrow": "easyfirst.sources",
+    "read_csv": "easyfirst.sources",
+    "read_duckdb": "easyfirst.sources",
+    "read_frame": "easyfirst.sources",
+    "read_parquet": "easyfirst.sources",
+    "suspects": "easyfirst.report.pipelines",
+}
 
 
 def __getattr__(name: str) -> Any:
@@ -51,10 +83,8 @@ def __getattr__(name: str) -> Any:
     """
     if name not in __all__:
         raise AttributeError(f"module 'easyfirst' has no attribute {name!r}")
-    if name in ("SelfPacedRegressor", "load"):
-        return getattr(importlib.import_module("easyfirst.estimators"), name)
-    if name in ("read_frame", "read_parquet"):
-        return getattr(importlib.import_module("easyfirst.sources"), name)
+    if name in ELSEWHERE:
+        return getattr(importlib.import_module(ELSEWHERE[name]), name)
     return importlib.import_module(f"easyfirst.{name}")
 
 

@@ -25,9 +25,14 @@ SMALL_WINDOW = 10.0  # the same for a hundred rows or fewer, where the scale its
 FINEST = 1.0 / 32.0  # of a scale: residuals below tell nothing more about it
 PSEUDO_ROWS = 0.35  # corrupted rows taken for granted on each side: no finite row is ever certain
 PRIOR_ROWS = 20.0  # rows' worth of the overall clean share in a batch's own
+GRANTED = 0.85  # of few rows, that are clean unless there is evidence against it
 SHARE_TOLERANCE = 1e-12  # of a batch's clean share
 ROUNDING = 2.0**-34  # residuals below this share of the spread of y are rounding errors
 HALF_OCTAVE = BINS_PER_OCTAVE // 2
+MOST_WINDOWS = 24
+STRAYED = 0.5  # in log scale: a move for which another window is due
+SAME_WINDOW = 0.1  # in log scale: a move within which the window serves
+ROUGHLY = 1e-2  # a step in the logarithms after which the window is looked at
 LARGEST_EXPONENT = 1400.0  # keeps exp within range for rows that are out anyway
 
 Parameters = tuple[float, float, float, float]  # logarithms of (scale, clean, below, above)
@@ -97,16 +102,20 @@ class CleanMixture:
 
 
 def fit_mixture(
-    losses: LossSummary, start: float | CleanMixture, max_iter: int = 400, tol: float = 1e-7
+    losses: LossSummary,
+    start: float | CleanMixture,
+    max_iter: int = 400,
+    tol: float = 1e-7,
+    granted: float = GRANTED,
 ) -> CleanMixture:
     """Return the maximum-likelihood mixture near `start`: a scale, or a mixture of like residuals.
 
     The likelihood has one maximum per scale at which the residuals look clean; easy rows come
     first, so the caller starts from the scale of the rows selected so far. The window follows
-    the scale until the two agree.
+    the scale until the two agree. `granted` is the share of few rows that are clean for certain.
     """
     edges = bin_edges(losses.anchor)
-    floor = max(losses.anchor * ROUNDING, _least_scale(losses))
+    floor = max(losses.anchor * ROUNDING, _least_scale(losses, granted))
     fitted: Parameters | None = None
     if isinstance(start, CleanMixture):
         scale = max(start.scale, floor)
@@ -115,23 +124,31 @@ def fit_mixture(
         scale = max(start, floor)
     half_width = WINDOW + (SMALL_WINDOW - WINDOW) * min(1.0, 100.0 / losses.total)
     spent = 0.0 if losses.studentized else float(losses.n_coef)
-    for _ in range(12):
+    settled = fitted is not None
+    for _ in range(MOST_WINDOWS):
         last = int(np.clip(np.searchsorted(edges, half_width * scale), 8, N_BINS - 1))
         # Far inside the scale all bins say the same, so they are taken together.
         first = int(np.clip(np.searchsorted(edges, FINEST * scale), 1, last - 1))
-        counts = np.hstack(
-            [losses.merged[:, :first].sum(axis=1, keepdims=True), losses.merged[:, first:last]]
+        counts, known = losses.merged, (0.0, 0.0)
+        if losses.trusted is not None:
+            counts = counts - losses.trusted
+            near = losses.trusted[:, :last].sum(axis=0)
+            squares = np.square(bin_middles(losses.anchor)[:last])
+            known = (float(near.sum()), float(near @ squares))
+        counts = np.hstack([counts[:, :first].sum(axis=1, keepdims=True), counts[:, first:last]])
+        window = _Window(counts, np.append(0.0, edges[first : last + 1]), floor, spent, known)
+        fitted = _most_likely(
+            window, scale, fitted, max_iter, tol if settled else max(tol, ROUGHLY)
         )
-        window = _Window(counts, np.append(0.0, edges[first : last + 1]), floor, spent)
-        fitted = _most_likely(window, scale, fitted, max_iter, tol)
         moved = abs(fitted[0] - math.log(scale))
         scale = math.exp(fitted[0])
-        if moved < 0.1:
+        if settled and moved < SAME_WINDOW:
             break
+        settled = moved < SAME_WINDOW
     assert fitted is not None
     free_scale = math.sqrt(window.expect(fitted)[1])
     scale, clean, below, above = map(math.exp, fitted)
-    return CleanMixture(losses.total, scale, clean, below, above, free_scale)
+    return CleanMixture(losses.total, scale, clean + window.known[0], below, above, free_scale)
 
 
 def keep_everything(losses: LossSummary, scale: float) -> CleanMixture:
@@ -142,19 +159,19 @@ def keep_everything(losses: LossSummary, scale: float) -> CleanMixture:
 
 
 def clean_shares(losses: LossSummary, mixture: CleanMixture) -> Matrix:
-    """Return the clean share of every stratum of every batch, shape (n_batches, n_strata).
+    """Return the clean share of every band of every batch, shape (n_batches, n_bands).
 
-    A stratum's share is drawn towards the overall one, a batch's towards its stratum's, by a few
+    A band's share is drawn towards the overall one, a batch's towards its band's, by a few
     rows' worth: where rows are many they speak for themselves.
     """
     overall = np.array([mixture.share])
-    by_stratum = _likely_shares(losses.counts.sum(axis=0), mixture, overall, losses)
-    n_batches, n_strata = losses.counts.shape[:2]
+    by_band = _likely_shares(losses.counts.sum(axis=0), mixture, overall, losses)
+    n_batches, n_bands = losses.counts.shape[:2]
     if n_batches == 1:
-        return by_stratum[None]
-    prior = np.tile(by_stratum, n_batches)
-    groups = losses.counts.reshape(n_batches * n_strata, 2, N_BINS)
-    return _likely_shares(groups, mixture, prior, losses).reshape(n_batches, n_strata)
+        return by_band[None]
+    prior = np.tile(by_band, n_batches)
+    groups = losses.counts.reshape(n_batches * n_bands, 2, N_BINS)
+    return _likely_shares(groups, mixture, prior, losses).reshape(n_batches, n_bands)
 
 
 def _likely_shares(
@@ -251,12 +268,6 @@ def log_likelihood(losses: LossSummary, mixture: CleanMixture) -> float:
     return (total + float(np.sum(far * logs))) / losses.total - float(np.log(losses.total))
 
 
-def clean_mass(losses: LossSummary, mixture: CleanMixture) -> Vector:
-    """Return the expected number of clean rows in each bin of |residual|."""
-    posterior = mixture.posterior(bin_middles(losses.anchor))[0]
-    return np.asarray(np.sum(losses.merged * posterior, axis=0))
-
-
 def mass_quantile(mass: Vector, anchor: float, level: float) -> float:
     """Return the |residual| below which `level` of the mass lies."""
     cumulative = np.cumsum(mass)
@@ -266,6 +277,15 @@ def mass_quantile(mass: Vector, anchor: float, level: float) -> float:
     before = cumulative[index - 1] if index else 0.0
     inside = (target - before) / mass[index] if mass[index] > 0 else 1.0
     return float(edges[index] + min(inside, 1.0) * (edges[index + 1] - edges[index]))
+
+
+def signed_quantile(mass: Matrix, anchor: float, level: float) -> float:
+    """Return the residual below which `level` of the mass lies; mass has a row for each sign."""
+    below, above = mass.sum(axis=1).tolist()
+    target = level * (below + above)
+    if target < below:
+        return -mass_quantile(mass[0], anchor, 1.0 - target / below)
+    return mass_quantile(mass[1], anchor, (target - below) / max(above, 1e-300))
 
 
 def corrupted_interval(
@@ -306,14 +326,18 @@ def corrupted_interval(
     )
 
 
-def _least_scale(losses: LossSummary) -> float:
+def granted_rows(total: float, n_coef: int, share: float = GRANTED) -> float:
+    """Return how many rows are taken as clean: a share of few, some per coefficient of many."""
+    return min(share * total, 4.0 * n_coef + 40.0)
+
+
+def _least_scale(losses: LossSummary, granted: float) -> float:
     """Return the least scale that leaves as many clean rows as are taken for granted.
 
-    85 % of small data, four rows per coefficient and forty more of large data: at least two
-    thirds of those lie within 0.967 scales.
+    At least two thirds of those lie within 0.967 scales.
     """
-    granted = min(0.85 * losses.total, 4.0 * losses.n_coef + 40.0)
-    share = min(max(granted / 1.5, losses.n_coef + 1.0) / losses.total, 1.0)
+    rows = granted_rows(losses.total, losses.n_coef, granted)
+    share = min(max(rows / 1.5, losses.n_coef + 1.0) / losses.total, 1.0)
     fitted = max(1.0 - 0.7 * losses.n_coef / losses.total, 0.25)
     return float(np.sqrt(losses.loss_quantile(share))) / 0.967 / fitted
 
@@ -323,8 +347,9 @@ class _Window:
     """The histogram within a window, and one step of expectation maximisation on it.
 
     Bins enter with their exact masses, so their width biases nothing. The clean variance is
-    divided by the clean rows left after fitting the coefficients. Parameters are the logarithms
-    of (scale, clean, below, above). Called a thousand times per fit on short arrays, so what can
+    divided by the clean rows left after fitting the coefficients. `known` rows are clean for
+    certain, with this sum of squares, and not among the counts. Parameters are the logarithms of
+    (scale, clean, below, above). Called a thousand times per fit on short arrays, so what can
     be a plain number is one.
     """
 
@@ -332,6 +357,7 @@ class _Window:
     edges: Vector
     floor: float
     spent: float
+    known: tuple[float, float] = (0.0, 0.0)
 
     @cached_property
     def width(self) -> Vector:
@@ -363,22 +389,25 @@ class _Window:
         ratio = self.counts / (clean * inside[0] + level * self.width)
         (below, square_below), (above, square_above) = (clean * (ratio @ inside.T)).tolist()
         total = max(below + above, 1e-3)
-        variance = (square_below + square_above) * s * s / total
-        variance /= max(1.0 - self.spent / total, 0.25)
+        variance = ((square_below + square_above) * s * s + self.known[1]) / (total + self.known[0])
+        variance /= max(1.0 - self.spent / (total + self.known[0]), 0.25)
         return total, variance, self.side[0] - below, self.side[1] - above
 
     def update(self, theta: Parameters) -> Parameters:
         """Return the parameters after one step."""
         clean, variance, below, above = self.expect(theta)
         s = min(max(math.sqrt(variance), self.floor), self.reach / 2.0)
-        levels = ((rows + PSEUDO_ROWS) / self.reach for rows in (below, above))
-        return math.log(s), math.log(clean), *map(math.log, levels)  # type: ignore[return-value]
+        densities = ((rows + PSEUDO_ROWS) / self.reach for rows in (below, above))
+        return math.log(s), math.log(clean), *map(math.log, densities)  # type: ignore[return-value]
 
 
 def _most_likely(
     window: _Window, scale: float, start: Parameters | None, max_iter: int, tol: float
 ) -> Parameters:
-    """Iterate to the maximum of the likelihood, with squared extrapolation."""
+    """Iterate to the maximum of the likelihood, with squared extrapolation.
+
+    Or to where the scale is not that of the window any more.
+    """
     if start is None:
         total = max(float(window.counts.sum()), 1e-300)
         flat = math.log(0.25 * total / window.reach)
@@ -400,4 +429,6 @@ def _most_likely(
         leap = (a, b, c, d)
         near = max(abs(x - y) for x, y in zip(leap, twice, strict=True)) < 1.0
         theta = window.update(leap) if near else twice
+        if abs(theta[0] - math.log(scale)) > STRAYED:
+            break
     return theta

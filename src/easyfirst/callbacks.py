@@ -69,6 +69,7 @@ class StderrLogger(RoundLogger):
         super().on_fit_end(status)
         logger.removeHandler(self._handler)
         logger.setLevel(self._level)
+        del self._handler  # it cannot be pickled, and a model keeps its callbacks
 
 
 class ProgressBar(Callback):
@@ -110,18 +111,19 @@ class ProgressBar(Callback):
         """Move the bar."""
         self._progress.update(
             self._task,
-            completed=_settled(record.changed),
+            completed=progress_of(record.changed),
             round=record.round,
             pace=record.pace,
             selected=record.selected,
         )
 
     def on_fit_end(self, status: Status) -> None:
-        """Close the bar."""
+        """Close the bar, and let go of it: a model that keeps this callback can be pickled."""
         del status
         self._progress.stop()
+        self._progress = None
 
 
-def _settled(changed: float) -> float:
+def progress_of(changed: float) -> float:
     """Map the share of weight that moved to [0, 1]: one percent is 1/3, a millionth is 1."""
     return min(1.0, max(0.0, -math.log10(max(changed, 1e-6)) / 6.0))

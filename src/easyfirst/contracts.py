@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from functools import cached_property, update_wrapper
+from itertools import pairwise
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,13 +34,15 @@ class Batch:
 
     `sample_weight` is the user's importance of each row (None: all one). It is not the
     self-paced weight, which is called `weights` everywhere. `row_ids` are the user's names of
-    the rows, if a source has them.
+    the rows, if a source has them. `trusted` rows are known to be right, and always have the
+    self-paced weight one (None: no row is).
     """
 
     X: Any
     y: Vector
     sample_weight: Vector | None = None
     row_ids: NDArray[Any] | None = None
+    trusted: NDArray[np.bool_] | None = None
 
     def __post_init__(self) -> None:
         """Copy numbers that a transport left at odd addresses: their products round otherwise."""
@@ -130,35 +134,70 @@ class Resident:
 Step = Callable[[Resident, Any, Any], Any]
 
 
-@dataclass(frozen=True)
-class KnownStep:
-    """A step of which is known how its work is best shared out."""
+class Run(NamedTuple):
+    """Equally long batches of a block: the first one's number, their rows, how many and how long.
 
-    alone: Step
+    Values of the rows, in this shape, have one line per batch.
+    """
+
+    first: int
+    rows: slice
+    shape: tuple[int, int]
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """One batch or several small neighbours, whose rows lie one after the other.
+
+    `rows` are those of all batches: a step that gets a block works on them in one operation each,
+    with the bits that each batch has alone. Batch i has the rows from bounds[i] to bounds[i + 1].
+    """
+
+    residents: tuple[Resident, ...]
+    rows: Batch
+    bounds: tuple[int, ...]
+
+    @classmethod
+    def of(cls, resident: Resident) -> Block:
+        """Return the block of one batch."""
+        return cls((resident,), resident.batch, (0, resident.batch.n_samples))
+
+    @cached_property
+    def runs(self) -> tuple[Run, ...]:
+        """The batches in runs of equal length."""
+        if len(self.residents) == 1:
+            return (Run(0, slice(0, self.bounds[1]), (1, self.bounds[1])),)
+        lengths = np.diff(self.bounds).tolist()
+        starts = [i for i in range(len(lengths)) if i == 0 or lengths[i] != lengths[i - 1]]
+        return tuple(
+            Run(i, slice(self.bounds[i], self.bounds[after]), (after - i, lengths[i]))
+            for i, after in pairwise([*starts, len(lengths)])
+        )
+
+    @cached_property
+    def batch_of(self) -> NDArray[np.intp]:
+        """The number of each row's batch."""
+        return np.repeat(np.arange(len(self.residents)), np.diff(self.bounds))
+
+    def split(self, values: Vector) -> list[Vector]:
+        """Return the values of each batch's rows."""
+        return [values[first:last] for first, last in pairwise(self.bounds)]
+
+
+class BlockStep:
+    """A step that works on all batches of a block at once: (block, messages, message to all)."""
+
+    def __init__(self, on_block: Callable[[Block, Sequence[Any], Any], list[Any]]) -> None:
+        update_wrapper(self, on_block)
+        self.on_block = on_block
 
     def __call__(self, resident: Resident, message: Any, broadcast: Any) -> Any:
         """Work on one batch."""
-        return self.alone(resident, message, broadcast)
+        return self.on_block(Block.of(resident), [message], broadcast)[0]
 
-    @property
-    def __name__(self) -> str:
-        return self.alone.__name__
-
-
-@dataclass(frozen=True)
-class LightStep(KnownStep):
-    """A step that does little for each row, whatever the number of columns."""
-
-
-@dataclass(frozen=True)
-class GroupStep(KnownStep):
-    """A step that can also work on `many` small batches at once, to the same bits.
-
-    `suits` says whether it can for neighbouring batches and messages like these.
-    """
-
-    many: Callable[[Sequence[Resident], Sequence[Any], Any], list[Any]]
-    suits: Callable[[Sequence[Resident], Sequence[Any], Any], bool]
+    def __reduce__(self) -> str:
+        """Travel by name: it takes the place of the function that it was made of."""
+        return self.on_block.__qualname__
 
 
 @dataclass
@@ -183,8 +222,18 @@ class Workers(Protocol):
         """The costs so far, kept up to date by `map`."""
         ...
 
-    def map(self, step: Step, per_batch: Sequence[Any] | None, broadcast: Any) -> list[Any]:
-        """Run `step` on every batch; replies come back in batch order."""
+    def map(
+        self,
+        step: Step,
+        per_batch: Sequence[Any] | None,
+        broadcast: Any,
+        only: Sequence[int] | None = None,
+    ) -> list[Any]:
+        """Run `step` on every batch; replies come back in batch order.
+
+        `only` names the batches to run it on, by ascending number; the others are left alone, and
+        `per_batch` has one message for each of those named.
+        """
         ...
 
 
@@ -213,7 +262,7 @@ class Pace:
         Softness of the threshold on the scale of the losses, for regularizers that have one
         (`Entropic`); None lets the regularizer choose.
     thresholds
-        For every batch, one (below, above) pair per stratum of its rows, which replaces `value`
+        For every batch, one (below, above) pair per band of its rows, which replaces `value`
         for rows whose residual is negative or positive; None means `value` for all.
     """
 

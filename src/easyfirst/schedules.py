@@ -13,6 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from easyfirst.calibration import (
+    GRANTED,
     CleanMixture,
     clean_shares,
     fit_mixture,
@@ -20,12 +21,14 @@ from easyfirst.calibration import (
     keep_everything,
 )
 from easyfirst.contracts import Pace
+from easyfirst.plugins import PlugIn
 from easyfirst.summaries import LossSummary
 
+SETTLED, FOLLOWED = 0.01, 20  # change of a quantile that is none, and steps that it is followed
 PLAINLY_CLEAN = 0.75  # share of clean rows above which a growing pace may leap
 
 
-class PaceSchedule(ABC):
+class PaceSchedule(PlugIn, ABC):
     """Choose the pace of each round from a summary of the current losses.
 
     A schedule that takes no look at the losses sets `reads_losses` to False: they are then not
@@ -45,18 +48,6 @@ class PaceSchedule(ABC):
     @abstractmethod
     def is_final(self, pace: Pace) -> bool:
         """Return whether the pace grows no further."""
-
-    # What follows serves schedules that know a noise scale; the others leave it as it is.
-
-    @property
-    def step_tolerance(self) -> float:
-        """Rounds may end when the coefficients move by less than so many standard errors."""
-        return 0.0
-
-    def stretch(self, pace: Pace, losses: LossSummary) -> float:
-        """Return how far to go along the way to the weighted fit; 1 is all of it."""
-        del pace, losses
-        return 1.0
 
 
 @dataclass(frozen=True)
@@ -138,11 +129,18 @@ class Constant(PaceSchedule):
 
 
 @dataclass(frozen=True)
+class FinalPace(Pace):
+    """A pace that follows the losses no longer."""
+
+
+@dataclass(frozen=True)
 class Quantile(PaceSchedule):
     """Let in a growing share of the rows, whatever the scale of their losses.
 
     The pace of step t is the loss below which min(start + t * step, end) of the total sample
     weight lies at the current coefficients. `end` should not exceed the share of clean rows.
+    The pace of the last share follows the losses until it has settled within one percent, for at
+    most 20 steps: then it stays, because rows on the edge could come and go for ever.
     """
 
     start: float = 0.5
@@ -159,7 +157,7 @@ class Quantile(PaceSchedule):
             raise ValueError(f"step must be > 0, got {self.step!r}")
 
     def share(self, pace_step: int) -> float:
-        """Return the share of rows that a step lets in."""
+        """Return the share of rows that a step selects."""
         return min(self.start + pace_step * self.step, self.end)
 
     def first(self, losses: LossSummary) -> Pace:
@@ -167,18 +165,21 @@ class Quantile(PaceSchedule):
         return Pace(losses.loss_quantile(self.start))
 
     def next(self, pace: Pace, losses: LossSummary) -> Pace:
-        """Return the loss quantile of the next share; the last share's pace stays as it is.
-
-        Were it to follow the losses for ever, rows on the edge could come and go for ever.
-        """
+        """Return the loss quantile of the next share, or the last pace once that has settled."""
         step = pace.step + 1
         if self.is_final(pace):
-            return Pace(pace.value, step=step)
-        return Pace(losses.loss_quantile(self.share(step)), step=step)
+            return FinalPace(pace.value, step=step)
+        value = losses.loss_quantile(self.share(step))
+        has_settled = abs(value - pace.value) <= SETTLED * pace.value
+        if self.share(pace.step) < self.end:
+            return Pace(value, step=step)
+        if has_settled or self.share(step - FOLLOWED) >= self.end:
+            return FinalPace(pace.value, step=step)
+        return Pace(value, step=step)
 
     def is_final(self, pace: Pace) -> bool:
-        """Return whether the last share is reached."""
-        return self.share(pace.step) >= self.end
+        """Return whether the pace of the last share has settled."""
+        return isinstance(pace, FinalPace)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -206,10 +207,14 @@ class Calibrated(PaceSchedule):
         but for a few, where little can go wrong on the way.
     precision
         Rounds end when the coefficients move by less than so many of their standard errors.
+    granted
+        Share of few rows (a hundred for few coefficients) that is taken as clean: the noise is at
+        least as large as their residuals. Where the rows clearly speak against it, half of them.
     """
 
     growth: float = 2.0
     precision: float = 0.1
+    granted: float = GRANTED
 
     def __post_init__(self) -> None:
         """Reject a growth that does not grow and a precision that is none."""
@@ -217,6 +222,8 @@ class Calibrated(PaceSchedule):
             raise ValueError(f"growth must be a finite number > 1, got {self.growth!r}")
         if not 0 < self.precision <= 1:
             raise ValueError(f"precision must lie in (0, 1], got {self.precision!r}")
+        if not 0 < self.granted <= 1:
+            raise ValueError(f"granted must lie in (0, 1], got {self.granted!r}")
 
     @property
     def step_tolerance(self) -> float:
@@ -227,24 +234,24 @@ class Calibrated(PaceSchedule):
         """Return the loss below which a few rows per coefficient lie, or 3 % of many rows."""
         q = losses.n_coef
         if losses.total < 2 * q + 3:
-            return self._everything(losses)
-        few = min((losses.total + q + 1.0) / 2.0, 4.0 * q + 20.0)
+            return self.keep_every_row(losses)
+        few = min(_half(losses), 4.0 * q + 20.0)
         return _hard(losses.loss_quantile(max(few / losses.total, 0.03)), step=0)
 
     def next(self, pace: Pace, losses: LossSummary) -> Pace:
         """Grow while the selected rows look like a part of the clean ones, then calibrate."""
         step = pace.step + 1
         if losses.total < 2 * losses.n_coef + 3:
-            return self._everything(losses)
+            return self.keep_every_row(losses)
         if isinstance(pace, CalibratedPace):
             return self.calibrate(losses, pace.mixture, step)
         q = losses.n_coef
         selected = losses.weight_below(pace.value)
-        if selected < 2 * q:  # the fit moved away from the rows it was made with
+        if selected < min(2.0 * q, 0.9 * _half(losses)):  # the fit moved away from its rows
             return _hard(self.first(losses).value, step)
         spent = max(1.0 - q / selected, 0.25)
         start = math.sqrt(losses.mean_loss_below(pace.value) / spent)
-        mixture = fit_mixture(losses, start, max_iter=60, tol=1e-3)
+        mixture = fit_mixture(losses, start, max_iter=60, tol=1e-3, granted=self.granted)
         # A handful of rows can always be fitted exactly: that alone is no clean part.
         enough = information(losses, mixture)[1] > min(1.5 * q + 30.0, 0.3 * losses.total)
         wide = math.sqrt(pace.value) > 2.5 * mixture.scale
@@ -257,7 +264,7 @@ class Calibrated(PaceSchedule):
         self, losses: LossSummary, near: float | CleanMixture, step: int = 0
     ) -> CalibratedPace:
         """Return the pace that the mixture near a scale, or near another mixture, prescribes."""
-        mixture = fit_mixture(losses, near)
+        mixture = fit_mixture(losses, near, granted=self.granted)
         shares = clean_shares(losses, mixture)
         thresholds = mixture.thresholds(shares.ravel()).reshape(*shares.shape, 2).tolist()
         totals = losses.counts.sum(axis=(2, 3))
@@ -272,16 +279,16 @@ class Calibrated(PaceSchedule):
             shares=tuple(by_batch.tolist()),
         )
 
-    def _everything(self, losses: LossSummary) -> CalibratedPace:
-        """Return a pace that keeps all of a handful of rows, which cannot judge each other."""
+    def keep_every_row(self, losses: LossSummary) -> CalibratedPace:
+        """Return a pace that keeps all rows: of a handful, or of many that agree on nothing."""
         rest = max(losses.total - losses.n_coef, 1.0)
         mean_loss = losses.mean_loss_below(math.inf)
         mixture = keep_everything(losses, math.sqrt(mean_loss * losses.total / rest))
-        n_batches, n_strata = losses.counts.shape[:2]
+        n_batches, n_bands = losses.counts.shape[:2]
         return CalibratedPace(
             value=math.inf,
             width=mixture.width,
-            thresholds=(((math.inf, math.inf),) * n_strata,) * n_batches,
+            thresholds=(((math.inf, math.inf),) * n_bands,) * n_batches,
             mixture=mixture,
             shares=(1.0,) * n_batches,
         )
@@ -298,6 +305,11 @@ class Calibrated(PaceSchedule):
         if weight <= 0:
             return 1.0
         return min(max(weight / max(worth, 1e-9 * weight), 0.5), 2.5)
+
+
+def _half(losses: LossSummary) -> float:
+    """Return the least number of rows that cannot be fitted by others than most rows."""
+    return (losses.total + losses.n_coef + 1.0) / 2.0
 
 
 def _hard(value: float, step: int) -> Pace:

@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from easyfirst.contracts import Matrix, Vector
+from easyfirst.contracts import Vector
 
 BINS_PER_OCTAVE = 16
 LOWEST_OCTAVE = -36  # anything smaller than anchor * 2**-36 counts as an exact fit
@@ -25,16 +25,22 @@ N_BINS = (HIGHEST_OCTAVE - LOWEST_OCTAVE) * BINS_PER_OCTAVE + 2
 
 def histogram(residuals: Vector, sample_weight: Vector | None, anchor: float) -> Vector:
     """Count residuals in signed log-spaced bins; returns shape (2, N_BINS): below, above zero."""
-    counts = np.bincount(_bins(residuals, anchor), weights=sample_weight, minlength=2 * N_BINS)
-    return counts.reshape(2, N_BINS).astype(np.float64)
+    return np.asarray(histograms(residuals, sample_weight, anchor, None, 1)[0])
 
 
-def histograms(residuals: Matrix, anchor: float) -> Vector:
-    """Return the histogram of every line of residuals."""
-    index, k = _bins(residuals, anchor), len(residuals)
-    index += 2 * N_BINS * np.arange(k)[:, None]
-    counts = np.bincount(index.ravel(), minlength=2 * N_BINS * k)
-    return counts.reshape(k, 2, N_BINS).astype(np.float64)
+def histograms(
+    residuals: Vector,
+    sample_weight: Vector | None,
+    anchor: float,
+    group: NDArray[np.intp] | None,
+    n_groups: int,
+) -> Vector:
+    """Return the histogram of every group of residuals; `group` has each one's number."""
+    index = _bins(residuals, anchor)
+    if group is not None:
+        index += 2 * N_BINS * group
+    counts = np.bincount(index, weights=sample_weight, minlength=2 * N_BINS * n_groups)
+    return counts.reshape(n_groups, 2, N_BINS).astype(np.float64)
 
 
 def _bins(residuals: Vector, anchor: float) -> NDArray[np.intp]:
@@ -76,20 +82,22 @@ class Rule(Protocol):
 class LossSummary:
     """The residuals of every batch at the current coefficients, as histograms.
 
-    `counts` has shape (n_batches, n_strata, 2, N_BINS): sums of sample weights below and above
-    zero, for each stratum of the rows (one stratum unless far rows are kept apart).
+    `counts` has shape (n_batches, n_bands, 2, N_BINS): sums of sample weights below and above
+    zero, for each band of the rows (one band unless far rows are kept apart).
     `n_coef` coefficients were fitted to these rows; `studentized` says that each residual was
-    already freed of its row's own pull on them.
+    already freed of its row's own pull on them. `trusted`, of shape (2, N_BINS), counts those of
+    the rows that are known to be right.
     """
 
     counts: Vector
     anchor: float
     n_coef: int = 0
     studentized: bool = False
+    trusted: Vector | None = None
 
     @cached_property
     def merged(self) -> Vector:
-        """Counts over all batches and strata, shape (2, N_BINS)."""
+        """Counts over all batches and bands, shape (2, N_BINS)."""
         return np.asarray(self.counts.sum(axis=(0, 1)))
 
     @property
@@ -131,6 +139,8 @@ class LossSummary:
         Exact to the width of a bin, inside which the logarithm is taken as uniform.
         """
         counts = self.merged.sum(axis=0)
+        if not np.any(counts):
+            return float("nan")
         share = min(max(share, 0.0), 1.0)
         cumulative = np.cumsum(counts)
         target = share * cumulative[-1]

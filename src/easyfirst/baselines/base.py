@@ -152,7 +152,8 @@ class LinearBaseline(SharedEngineMixin, RegressorMixin, BaseEstimator):
             warnings.warn(
                 f"In {len(short)} of {len(fits)} batches the kept rows determine only "
                 f"{min(fit.rank or 0 for fit in short)} of {short[0].coef.size} coefficients; "
-                f"the others were chosen for the least norm. Drop redundant columns or add rows.",
+                f"the others are those of the minimum-norm solution. Drop redundant columns or "
+                "add rows.",
                 RankWarning,
                 stacklevel=4,
             )
@@ -198,12 +199,12 @@ def _fit_batch(
 
 
 def _status(fits: Sequence[RowsFit], n_iter: int) -> Status:
-    unsettled = sum(not fit.converged for fit in fits)
-    if not unsettled:
+    unconverged = sum(not fit.converged for fit in fits)
+    if not unconverged:
         return Status("converged", f"Converged after {n_iter} iterations.", converged=True)
     return Status(
         "max_iter",
-        f"{unsettled} of {len(fits)} batches had not settled after {n_iter} iterations; "
+        f"{unconverged} of {len(fits)} batches had not converged after {n_iter} iterations; "
         f"raise max_iter or tol.",
         converged=False,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from easyfirst.baselines.base import LinearBaseline, RowsFit
 from easyfirst.baselines.checks import require_choice, require_number, require_whole
 from easyfirst.baselines.consolidation import consolidate, majority
+from easyfirst.baselines.method import Method, plain
 from easyfirst.baselines.rows import Rows
 from easyfirst.baselines.thresholding import keep_smallest, typical_residuals
 from easyfirst.contracts import Matrix, Vector
@@ -127,3 +129,24 @@ def consistent_size(ordered: Vector, before: int, lowest: int) -> int:
     q, place = typical_residuals(ordered, np.floor(sizes - n / 2).astype(np.intp))
     feasible = np.flatnonzero(ordered[sizes - 1] <= 2.0 * sizes * q / place)
     return int(sizes[feasible[-1]]) if feasible.size else lowest
+
+
+METHODS = (
+    Method(
+        "drlr",
+        "DRLR",
+        plain(partial(DRLR, consolidation="mean")),
+        needs_unit=True,
+        order=8,
+        cost=0.1,
+    ),
+    Method(
+        "drlr-median",
+        "DRLR, geometric median",
+        plain(DRLR),
+        needs_unit=True,
+        compare=("drlr", "DRLR"),
+        order=11,
+        cost=0.1,
+    ),
+)

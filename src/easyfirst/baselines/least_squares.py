@@ -7,6 +7,7 @@ from typing import Any, Literal
 import numpy as np
 
 from easyfirst.baselines.base import RowsFit, WeightedBaseline
+from easyfirst.baselines.method import Method, plain
 from easyfirst.baselines.rows import Rows, weighted_fit
 
 
@@ -58,3 +59,15 @@ class LeastSquares(WeightedBaseline):
         )
         coef, rank = weighted_fit(rows, weights)
         return RowsFit(coef, everything, rank=rank)
+
+
+METHODS = (
+    Method(
+        "least-squares",
+        "least squares",
+        plain(LeastSquares),
+        compare=("ols", "least squares"),
+        order=20,
+        cost=0.1,
+    ),
+)

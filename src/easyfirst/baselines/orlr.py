@@ -10,6 +10,7 @@ from easyfirst.baselines.base import RowsFit
 from easyfirst.baselines.checks import require_whole
 from easyfirst.baselines.consolidation import majority
 from easyfirst.baselines.drlr import DRLR
+from easyfirst.baselines.method import Method, plain
 from easyfirst.baselines.rows import Rows, centre_of, to_user
 from easyfirst.contracts import Vector
 from easyfirst.engines.blas import one_blas_thread
@@ -90,7 +91,7 @@ class ORLR(DRLR):
         batches
             An id per row. None: one batch.
         """
-        return self._take(X, y, batches, anew=True)
+        return self._take(X, y, batches, restart=True)
 
     def partial_fit(self, X: Any, y: Any = None, *, batches: Any = None) -> Self:
         """Take one more batch or, with ids, several in the order of their ids.
@@ -104,15 +105,15 @@ class ORLR(DRLR):
         batches
             An id per row. None: one batch.
         """
-        return self._take(X, y, batches, anew=not hasattr(self, "n_batches_seen_"))
+        return self._take(X, y, batches, restart=not hasattr(self, "n_batches_seen_"))
 
-    def _take(self, X: Any, y: Any, batches: Any, anew: bool) -> Self:
+    def _take(self, X: Any, y: Any, batches: Any, restart: bool) -> Self:
         self._check_parameters(1)
-        if not anew:
+        if not restart:
             validation.prediction_rows(self, X)
         source = validation.training_source(self, X, y, None, batches, None)
         center = centre_of(source.X, None, self.fit_intercept)
-        if anew:
+        if restart:
             # Distances between estimates compare intercepts at this point, fixed from here on.
             self._center = center
             self._window = np.empty((0, source.X.shape[1] + bool(self.fit_intercept)))
@@ -151,3 +152,10 @@ def _moved(coef: Vector, start: Vector | None, goal: Vector | None) -> Vector:
         return coef
     slopes, intercepts = to_user(coef[None, :], start)
     return np.append(slopes[0], intercepts[0] + slopes[0] @ goal)
+
+
+METHODS = (
+    Method(
+        "orlr", "ORLR", plain(ORLR), needs_unit=True, compare=("orlr", "ORLR"), order=12, cost=0.1
+    ),
+)

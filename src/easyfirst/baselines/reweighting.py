@@ -58,15 +58,15 @@ def reweight(
     everything = np.ones(rows.n_samples, dtype=bool)
     if scale <= np.finfo(np.float64).eps * float(np.max(np.abs(rows.y), initial=0.0)):
         return RowsFit(coef, everything, 1, True, rank)
-    bandwidth, settled, n_iter = first * scale, False, 0
-    while n_iter < max_iter and not settled:
+    bandwidth, converged, n_iter = first * scale, False, 0
+    while n_iter < max_iter and not converged:
         n_iter += 1
         weights = weights_of(residuals, bandwidth)
         coef, rank = weighted_fit(rows, counts * weights)
         before, residuals = residuals, rows.residuals(coef)
         moved = float(np.sqrt(counts @ np.square(residuals - before) / counts.sum()))
         following = max(narrower(bandwidth, residuals, moved), max(last, NARROWEST) * scale)
-        settled = following >= (1.0 - tol) * bandwidth and moved <= tol * scale
+        converged = following >= (1.0 - tol) * bandwidth and moved <= tol * scale
         bandwidth = following
     reach = max(WITHIN * noise_scale(residuals, counts), NARROWEST * scale)
-    return RowsFit(coef, np.abs(residuals) <= reach, n_iter, settled, rank)
+    return RowsFit(coef, np.abs(residuals) <= reach, n_iter, converged, rank)

@@ -8,6 +8,7 @@ import numpy as np
 
 from easyfirst.baselines.base import LinearBaseline, RowsFit
 from easyfirst.baselines.checks import require_number, require_whole
+from easyfirst.baselines.method import Method, plain
 from easyfirst.baselines.rows import Rows
 from easyfirst.baselines.thresholding import keep_smallest, typical_residuals
 from easyfirst.contracts import Vector
@@ -111,3 +112,10 @@ def heuristic_size(ordered: Vector) -> int:
     with np.errstate(divide="ignore"):
         score = ((last + 1.0) / sizes) / ((largest - last) / (n - sizes))
     return int(sizes[feasible][np.argmin(score[feasible])])
+
+
+METHODS = (
+    Method(
+        "rlhh", "RLHH", plain(RLHH), needs_unit=True, compare=("rlhh", "RLHH"), order=7, cost=0.6
+    ),
+)

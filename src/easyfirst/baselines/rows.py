@@ -10,20 +10,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from easyfirst.consensus.gram import solve_normal
-from easyfirst.contracts import Batch, Matrix, Vector
-from easyfirst.local import passes
-from easyfirst.local.passes import Frame
+from easyfirst.contracts import Matrix, Vector
+from easyfirst.local.design import Coordinates, Design, centre
 
 Mask = NDArray[np.bool_]
 
-AS_IT_IS = Frame(fit_intercept=False)  # the design already holds its column of ones
-
 # Subtracting rows from a Gram matrix cancels digits. Once a diagonal entry has shrunk to this
-# share of what it was, the matrix is summed anew.
+# share of what it was, the matrix is summed again.
 CANCELLED = 1e-6
 
 ROUNDING = 64.0 * float(np.finfo(np.float64).eps)
@@ -33,22 +29,14 @@ ROUNDING = 64.0 * float(np.finfo(np.float64).eps)
 class Rows:
     """A design matrix (dense or CSR, float64), its responses and, if given, sample weights."""
 
-    design: Any
+    design: Design
     y: Vector
     sample_weight: Vector | None = None
 
     @classmethod
     def of(cls, X: Any, y: Vector, sample_weight: Vector | None, center: Vector | None) -> Rows:
         """Build the design; `center` is None for a fit without intercept."""
-        if center is None:
-            design = X.astype(np.float64) if sp.issparse(X) else np.asarray(X, dtype=np.float64)
-        elif sp.issparse(X):
-            ones = sp.csr_array(np.ones((X.shape[0], 1)))
-            design = sp.csr_array(sp.hstack([X, ones], format="csr", dtype=np.float64))
-        else:
-            design = np.empty((X.shape[0], X.shape[1] + 1))
-            np.subtract(X, center, out=design[:, :-1])
-            design[:, -1] = 1.0
+        design = Design(X, Coordinates(center is not None, center)).spelled_out()
         return cls(design, y, sample_weight)
 
     @property
@@ -59,7 +47,7 @@ class Rows:
     @property
     def n_coef(self) -> int:
         """Number of coefficients, the intercept counted."""
-        return int(self.design.shape[1])
+        return self.design.n_coef
 
     @property
     def rounding(self) -> float:
@@ -69,19 +57,15 @@ class Rows:
     def residuals(self, coef: Vector | Matrix) -> Vector | Matrix:
         """Return y minus prediction; for a matrix of coefficients, one column for each."""
         y = self.y if coef.ndim == 1 else self.y[:, None]
-        return np.asarray(y - self.design @ coef)
+        return np.asarray(y - self.design.X @ coef)
 
 
 def centre_of(X: Any, sample_weight: Vector | None, fit_intercept: bool) -> Vector | None:
     """Return what is subtracted from the columns: their means, zeros if sparse, else None."""
     if not fit_intercept:
         return None
-    if sp.issparse(X):
-        return np.zeros(X.shape[1])
-    if sample_weight is None:
-        return np.asarray(X.mean(axis=0, dtype=np.float64))
     # Weighted, so that where rows leave coefficients open the choice ignores absent rows too.
-    return np.asarray(np.average(X, axis=0, weights=sample_weight))
+    return centre(X, sample_weight)
 
 
 def to_user(coefs: Matrix, center: Vector | None) -> tuple[Matrix, Vector]:
@@ -94,7 +78,7 @@ def to_user(coefs: Matrix, center: Vector | None) -> tuple[Matrix, Vector]:
 
 def weighted_fit(rows: Rows, weights: Vector) -> tuple[Vector, int]:
     """Return the weighted least-squares coefficients and their rank."""
-    gram, rhs = passes.gram(Batch(rows.design, rows.y), AS_IT_IS, weights)
+    gram, rhs = rows.design.gram(weights, rows.y)
     coef, rank = solve_normal(gram, rhs)
     return _refined(rows, gram, weights, coef), rank
 
@@ -102,7 +86,7 @@ def weighted_fit(rows: Rows, weights: Vector) -> tuple[Vector, int]:
 def _refined(rows: Rows, gram: Matrix, weights: Vector, coef: Vector) -> Vector:
     """Remove by one more solve what rounding in the Gram matrix left over."""
     pull = weights * rows.residuals(coef)
-    move, _ = solve_normal(gram, np.asarray(rows.design.T @ pull))
+    move, _ = solve_normal(gram, rows.design.transposed_times(pull))
     return np.asarray(coef + move)
 
 
@@ -115,7 +99,6 @@ class SubsetLeastSquares:
 
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
-        self._batch = Batch(rows.design, rows.y)
         self._importance = (
             np.ones(rows.n_samples) if rows.sample_weight is None else rows.sample_weight
         )
@@ -165,7 +148,7 @@ class SubsetLeastSquares:
         if not some.any():
             return
         weights = self._importance * some
-        gram, rhs = passes.gram(self._batch, AS_IT_IS, weights)
+        gram, rhs = self._rows.design.gram(weights, self._rows.y)
         self._gram = self._gram + sign * gram
         self._rhs = self._rhs + sign * rhs
         self._square += sign * float(weights @ np.square(self._rows.y))

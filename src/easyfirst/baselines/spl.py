@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 
 from easyfirst.baselines.base import RowsFit, WeightedBaseline
 from easyfirst.baselines.checks import require_number, require_whole
+from easyfirst.baselines.method import Method, plain
 from easyfirst.baselines.rows import Mask, Rows, SubsetLeastSquares
+from easyfirst.consensus.self_paced import UNSEEN
 from easyfirst.contracts import Pace, Vector
 from easyfirst.errors import NoRowSelectedError
 from easyfirst.losses import Squared
 from easyfirst.regularizers import Hard
 from easyfirst.schedules import Geometric
-from easyfirst.summaries import N_BINS, LossSummary
-
-# A geometric schedule does not look at the losses, so it is shown none.
-UNSEEN = LossSummary(np.zeros((1, 2, N_BINS)), anchor=1.0)
 
 
 class SPL(WeightedBaseline):
@@ -108,18 +107,18 @@ class SPL(WeightedBaseline):
         kept: Mask = np.ones(rows.n_samples, dtype=bool)
         coef = solver.fit(kept)
         pace = schedule.first(UNSEEN)
-        n_iter, settled = 0, False
-        while n_iter < self.max_iter and not settled:
+        n_iter, converged = 0, False
+        while n_iter < self.max_iter and not converged:
             n_iter += 1
-            losses = Squared().value(rows.y, rows.design @ coef)
+            losses = Squared().value(rows.y, rows.design.times(coef))
             pace, now = _next_selection(schedule, pace, losses, rows.sample_weight)
-            settled = schedule.is_final(pace) and np.array_equal(now, kept)
+            converged = schedule.is_final(pace) and np.array_equal(now, kept)
             kept = now
             coef = solver.fit(kept)
             if not schedule.is_final(pace):
                 pace = schedule.next(pace, UNSEEN)
         return RowsFit(
-            solver.refined(coef), kept, n_iter, settled, solver.rank, last_pace=pace.value
+            solver.refined(coef), kept, n_iter, converged, solver.rank, last_pace=pace.value
         )
 
     def _store_runs(self, fits: Sequence[RowsFit], center: Vector | None) -> None:
@@ -137,7 +136,40 @@ def _next_selection(
             return pace, kept
         if schedule.is_final(pace):
             raise NoRowSelectedError(
-                f"Even the final pace {pace.value:.3g} lets in none of the rows: their losses "
+                f"Even the final pace {pace.value:.3g} selects no row: their losses "
                 f"start at {losses[counts > 0].min():.3g}. Rescale y or raise the ceiling."
             )
         pace = schedule.next(pace, UNSEEN)
+
+
+TOLD = "a pace that fits the noise scale of the data"
+METHODS = (
+    Method(
+        "spl",
+        "SPL",
+        plain(partial(SPL, start=1.0, ceiling=1.0)),
+        told=TOLD,
+        needs_unit=True,
+        order=9,
+        cost=0.5,
+    ),
+    Method(
+        "spl-growing",
+        "SPL, growing pace",
+        plain(SPL),
+        told=TOLD,
+        needs_unit=True,
+        compare=("spl", "SPL"),
+        order=10,
+        cost=0.5,
+    ),
+    Method(
+        "spl-pooled",
+        "SPL, pooled",
+        plain(partial(SPL, scope="pooled")),
+        told=TOLD,
+        needs_unit=True,
+        order=14,
+        cost=0.5,
+    ),
+)

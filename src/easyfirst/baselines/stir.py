@@ -8,6 +8,7 @@ import numpy as np
 
 from easyfirst.baselines.base import RowsFit, WeightedBaseline
 from easyfirst.baselines.checks import require_number, require_whole
+from easyfirst.baselines.method import Method, plain
 from easyfirst.baselines.reweighting import reweight
 from easyfirst.baselines.rows import Rows
 from easyfirst.contracts import Vector
@@ -107,3 +108,10 @@ class STIR(WeightedBaseline):
 def _truncated(residuals: Vector, truncation: float) -> Vector:
     """Return 1 / max(|residual|, truncation), scaled so that the largest weight is one."""
     return np.asarray(truncation / np.maximum(np.abs(residuals), truncation))
+
+
+METHODS = (
+    Method(
+        "stir", "STIR", plain(STIR), needs_unit=True, compare=("stir", "STIR"), order=15, cost=0.6
+    ),
+)

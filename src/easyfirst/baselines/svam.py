@@ -9,6 +9,7 @@ import numpy as np
 
 from easyfirst.baselines.base import RowsFit, WeightedBaseline
 from easyfirst.baselines.checks import require_number, require_whole
+from easyfirst.baselines.method import Method, plain
 from easyfirst.baselines.reweighting import importance, noise_scale, reweight
 from easyfirst.baselines.rows import Rows
 from easyfirst.contracts import Vector
@@ -118,3 +119,10 @@ class SVAM(WeightedBaseline):
 def _gaussian(residuals: Vector, bandwidth: float) -> Vector:
     """Return exp(-(residual / bandwidth)**2 / 2)."""
     return np.asarray(np.exp(-0.5 * np.square(residuals / bandwidth)))
+
+
+METHODS = (
+    Method(
+        "svam", "SVAM", plain(SVAM), needs_unit=True, compare=("svam", "SVAM"), order=16, cost=0.8
+    ),
+)

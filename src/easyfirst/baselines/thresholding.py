@@ -24,8 +24,8 @@ def keep_smallest(rows: Rows, size_rule: SizeRule, max_iter: int, tol: float) ->
     solver = SubsetLeastSquares(rows)
     kept = np.ones(rows.n_samples, dtype=bool)
     size, before = rows.n_samples, np.zeros(rows.n_samples)
-    n_iter, settled = 0, False
-    while n_iter < max_iter and not settled:
+    n_iter, converged = 0, False
+    while n_iter < max_iter and not converged:
         n_iter += 1
         coef = solver.fit(kept)
         residuals = np.abs(rows.residuals(coef))
@@ -36,9 +36,9 @@ def keep_smallest(rows: Rows, size_rule: SizeRule, max_iter: int, tol: float) ->
         before = residuals
         now = np.zeros(rows.n_samples, dtype=bool)
         now[chosen] = True
-        settled = moved <= max(tol * size, rows.rounding) or np.array_equal(now, kept)
+        converged = moved <= max(tol * size, rows.rounding) or np.array_equal(now, kept)
         kept = now
-    return RowsFit(solver.refined(coef), kept, n_iter, settled, solver.rank)
+    return RowsFit(solver.refined(coef), kept, n_iter, converged, solver.rank)
 
 
 def typical_residuals(ordered: Vector, counts: NDArray[np.intp]) -> tuple[Vector, NDArray[np.intp]]:

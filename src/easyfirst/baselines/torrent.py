@@ -10,6 +10,7 @@ import numpy as np
 
 from easyfirst.baselines.base import LinearBaseline, RowsFit
 from easyfirst.baselines.checks import require_choice, require_number, require_whole
+from easyfirst.baselines.method import Coefficients, Method, MethodFit
 from easyfirst.baselines.rows import Mask, Rows, SubsetLeastSquares, to_user
 from easyfirst.contracts import Vector
 
@@ -258,7 +259,7 @@ def hard_threshold(rows: Rows, ratios: Sequence[float], rule: Rule) -> list[Rows
         residuals = rows.residuals(np.column_stack([run.coef for run in active]))
         for run, column in zip(active, residuals.T, strict=True):
             run.keep(np.ascontiguousarray(column), rule)
-        active = [run for run in active if not run.settled]
+        active = [run for run in active if not run.converged]
     return [run.result() for run in runs]
 
 
@@ -271,8 +272,8 @@ def _update(rows: Rows, runs: Sequence[_Run], rule: Rule) -> None:
     if not descending:
         return
     pulls = np.column_stack([run.kept * run.residuals for run in descending])
-    downhill = np.asarray(rows.design.T @ pulls)
-    along = np.asarray(rows.design @ downhill)
+    downhill = np.asarray(rows.design.X.T @ pulls)
+    along = np.asarray(rows.design.X @ downhill)
     for run, direction, change in zip(descending, downhill.T, along.T, strict=True):
         curvature = float(np.sum(np.square(change[run.kept])))
         step = float(direction @ direction) / curvature if curvature > 0 else 0.0
@@ -292,7 +293,7 @@ class _Run:
         self.rounding = rows.rounding
         self.exact = False
         self.n_iter = 0
-        self.settled = False
+        self.converged = False
 
     def corrects(self, rule: Rule) -> bool:
         """Return whether the next update is least squares."""
@@ -311,14 +312,14 @@ class _Run:
         moved = float(np.linalg.norm((sizes - before)[now]))
         self.n_iter += 1
         least = max(rule.tol * len(sizes), self.rounding)
-        self.settled = repeats or (moved <= least and not first)
+        self.converged = repeats or (moved <= least and not first)
         self.kept, self.residuals = now, residuals
 
     def result(self) -> RowsFit:
         """Return where the run ended."""
         coef = self.solver.refined(self.coef) if self.exact else self.coef
         rank = self.solver.rank if self.exact else len(self.coef)
-        return RowsFit(coef, self.kept, self.n_iter, self.settled, rank)
+        return RowsFit(coef, self.kept, self.n_iter, self.converged, rank)
 
 
 def _smallest(values: Vector, count: int) -> Any:
@@ -329,3 +330,48 @@ def _smallest(values: Vector, count: int) -> Any:
     below = np.flatnonzero(values < bound)
     level = np.flatnonzero(values == bound)[: count - below.size]
     return np.concatenate([below, level])
+
+
+def _all_ratios(model: Any) -> MethodFit:
+    """Return every run of TORR25: the paper averages their errors."""
+    pairs = zip(model.ratio_coef_, model.ratio_intercept_, strict=True)
+    return MethodFit(tuple(Coefficients(coef, float(intercept)) for coef, intercept in pairs))
+
+
+TOLD = "the true corruption ratio of every batch"
+METHODS = (
+    Method(
+        "torr",
+        "TORR",
+        lambda told: Torrent(corruption_ratio=told.ratios, fit_intercept=told.fit_intercept),
+        told=TOLD,
+        needs_unit=True,
+        compare=("torrent", "TORRENT"),
+        order=5,
+        cost=0.4,
+    ),
+    Method(
+        "torr25",
+        "TORR25",
+        lambda told: Torrent25(corruption_ratio=told.ratios, fit_intercept=told.fit_intercept),
+        read=_all_ratios,
+        told=TOLD + ", up to 25 %",
+        needs_unit=True,
+        compare=("torrent25", "TORRENT, ratios 25 % around"),
+        order=6,
+        cost=4.0,
+    ),
+    Method(
+        "torr-pooled",
+        "TORR, pooled",
+        lambda told: Torrent(
+            corruption_ratio=told.corruption_ratio,
+            scope="pooled",
+            fit_intercept=told.fit_intercept,
+        ),
+        told="the true corruption ratio",
+        needs_unit=True,
+        order=13,
+        cost=0.5,
+    ),
+)

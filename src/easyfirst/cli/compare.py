@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,12 +13,12 @@ from easyfirst.cli.options import (
     feature_options,
     names,
     quiet_option,
+    reading_choices,
     reading_options,
-    table_format,
 )
 
 if TYPE_CHECKING:
-    from easyfirst.tables.comparison import Comparison, Contest
+    from easyfirst.tables.comparison import Comparison, ComparisonPlan
 
 
 @click.command(epilog=EXIT_CODES)
@@ -30,15 +29,15 @@ if TYPE_CHECKING:
     type=click.FloatRange(0.0, 1.0, min_open=True),
     default=0.5,
     show_default=True,
-    help="Share of the held-out errors, the smallest, that count: below that of the clean rows.",
+    help="Share of held-out errors that count, smallest first; choose it below that of clean rows.",
 )
 @click.option(
     "--trusted",
     metavar="NAME",
-    help="Judge by this column instead: true/false or 0/1 marks rows known to be right, other "
+    help="Column to judge by instead: true/false or 0/1 marks rows known to be right; other "
     "numbers are the true target.",
 )
-@click.option("--methods", help="Only these, separated by commas.")
+@click.option("--methods", help="Methods to compare, separated by commas [default: all].")
 @click.option("--folds", type=click.IntRange(2, 100), default=5, show_default=True)
 @click.option(
     "--sample",
@@ -53,13 +52,9 @@ if TYPE_CHECKING:
 @reading_options
 @config_option()
 def compare(
-    data: Path,
+    data: str,
     as_json: bool,
     quiet: bool,
-    delimiter: str | None,
-    decimal: str,
-    encoding: str,
-    na: tuple[str, ...],
     **choices: Any,
 ) -> None:
     """Compare easyfirst with other methods on the table DATA, by cross-validation.
@@ -70,14 +65,14 @@ def compare(
     from easyfirst.cli.progress import LiveProgress
     from easyfirst.tables import comparison, read_table
 
-    form = table_format(delimiter, decimal, encoding, na)
-    contest = _contest(choices)
+    form = reading_choices(choices)
+    plan = _plan(choices)
     progress = LiveProgress(quiet)
     with progress:
         progress.stage(f"Reading {data}")
         table = read_table(data, form)
         progress.stage("Comparing")
-        found = comparison.compare(table, contest, progress.detail)
+        found = comparison.compare(table, plan, progress.detail)
     if found.n_compared < found.n_rows:
         progress.say(
             f"Note: compared on {found.n_compared:,} of {found.n_rows:,} rows (see --sample)"
@@ -85,18 +80,19 @@ def compare(
     _print_json(found) if as_json else _print(found)
 
 
-def _contest(choices: dict[str, Any]) -> Contest:
-    from easyfirst.tables.comparison import Contest
-    from easyfirst.tables.contestants import CONTESTANTS
+def _plan(choices: dict[str, Any]) -> ComparisonPlan:
+    from easyfirst.baselines.methods import COMPARED
+    from easyfirst.tables.comparison import ComparisonPlan
 
     methods = names((choices["methods"],)) if choices["methods"] is not None else ()
-    unknown = [name for name in methods if name not in CONTESTANTS]
+    unknown = [name for name in methods if name not in COMPARED]
     if unknown or (choices["methods"] is not None and not methods):
         raise click.BadParameter(
-            f"{', '.join(unknown) or 'nothing'} is not among {', '.join(CONTESTANTS)}",
+            f"unknown method: {', '.join(unknown) or 'none given'}; choose from "
+            f"{', '.join(COMPARED)}",
             param_hint="--methods",
         )
-    return Contest(
+    return ComparisonPlan(
         target=choices["target"],
         features=names(choices["features"]) or None,
         exclude=names(choices["exclude"]),

@@ -21,7 +21,7 @@ def config_option() -> Callable[[Decorated], Decorated]:
         expose_value=False,
         callback=_use,
         metavar="FILE.toml",
-        help="Read options from a TOML file; those on the command line come first.",
+        help="Read options from a TOML file; options on the command line take precedence.",
     )
 
 
@@ -38,9 +38,7 @@ def _settings(command: click.Command, path: Path) -> dict[str, Any]:
     for key, value in _read(path).items():
         parameter = known.get(key.replace("_", "-"))
         if parameter is None:
-            raise click.UsageError(
-                f"{path}: {key!r} is no option of this command; {_hint(key, known)}"
-            )
+            raise click.UsageError(f"Unknown option {key!r} in {path}: {_hint(key, known)}")
         settings[str(parameter.name)] = _checked(path, key, value, parameter)
     return settings
 
@@ -66,7 +64,7 @@ def _hint(key: str, known: dict[str, click.Parameter]) -> str:
     near = get_close_matches(key, known, n=1)
     if near:
         return f"did you mean {near[0]!r}?"
-    return f"there is {', '.join(sorted(known))}"
+    return f"the options are {', '.join(sorted(known))}"
 
 
 def _checked(path: Path, key: str, value: Any, parameter: click.Parameter) -> Any:
@@ -78,7 +76,7 @@ def _checked(path: Path, key: str, value: Any, parameter: click.Parameter) -> An
     if many:
         value = [value] if isinstance(value, str) else value
         if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-            raise click.UsageError(f"{path}: {key} must be a list of texts, got {value!r}")
+            raise click.UsageError(f"{path}: {key} must be a list of strings, got {value!r}")
         return value
     if isinstance(value, dict | list) or (isinstance(value, bool) and not is_flag):
         raise click.UsageError(f"{path}: {key} must be a single value, got {value!r}")

@@ -8,16 +8,17 @@ from typing import IO, Any
 
 import click
 
-FAILED, USAGE, DATA, MODEL, OUTPUT, INTERRUPTED = 1, 2, 3, 4, 5, 130
+FAILED, USAGE, DATA, MODEL, OUTPUT, TOO_WRONG, INTERRUPTED = 1, 2, 3, 4, 5, 6, 130
 
 EXIT_CODES = """\b
 Exit codes:
   0    done
-  1    failed: a defect, a missing package, a lost cluster
+  1    failed: a bug, a missing package or a lost cluster
   2    wrong options or configuration
   3    the data cannot be read or used
-  4    the model file is refused
+  4    the model file was rejected
   5    the output exists or cannot be written
+  6    more rows look wrong than --fail-above allows, or runs differ (diff --exit-code)
   130  interrupted (143: terminated)
 """
 
@@ -51,6 +52,12 @@ class OutputFailure(Failure):
     exit_code = OUTPUT
 
 
+class TooManyWrongRows(Failure):
+    """More rows look wrong than the user allows; everything was written all the same."""
+
+    exit_code = TOO_WRONG
+
+
 class Interrupted(Failure):
     """The user pressed Ctrl-C."""
 
@@ -62,6 +69,11 @@ def explained(debug: bool) -> Iterator[None]:
     """Turn what goes wrong inside into a message and an exit code."""
     try:
         yield
+    except click.UsageError as error:
+        if "unexpected extra argument" not in error.message:
+            raise
+        hint = "put a pattern of files in quotes, so that the shell leaves it alone"
+        raise click.UsageError(f"{error.message}; {hint}", error.ctx) from None
     except (click.ClickException, click.exceptions.Exit, ModuleNotFoundError):
         raise
     except (KeyboardInterrupt, click.Abort):
@@ -91,6 +103,6 @@ def _failure(error: Exception) -> Failure:
     if isinstance(error, MemoryError):
         return Failure("not enough memory; use fewer columns (--features) or fewer rows")
     return Failure(
-        f"{type(error).__name__}: {error}\nThis is a defect of easyfirst, not of your data. "
-        f"'easyfirst --debug ...' shows where it happened."
+        f"{type(error).__name__}: {error}\nThis is a bug in easyfirst, not a problem with your "
+        f"data. 'easyfirst --debug ...' shows where it happened."
     )

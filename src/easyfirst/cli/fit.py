@@ -13,18 +13,20 @@ from easyfirst.cli.config import config_option
 from easyfirst.cli.failures import EXIT_CODES
 from easyfirst.cli.options import (
     FILE,
+    check_share,
     data_argument,
+    fail_above_option,
     feature_options,
     force_option,
     names,
     quiet_option,
+    reading_choices,
     reading_options,
-    table_format,
 )
 
 if TYPE_CHECKING:
     from easyfirst.cli.progress import LiveProgress
-    from easyfirst.tables import TableModel
+    from easyfirst.tables import TableFormat, TableModel
     from easyfirst.tables.runs import Run
 
 
@@ -37,12 +39,14 @@ if TYPE_CHECKING:
     type=FILE,
     default=Path("run"),
     show_default=True,
-    help="Directory of the results.",
+    help="Directory for the results.",
 )
 @click.option(
     "--row-id", metavar="NAME", help="Column that names the rows [default: count from 0]."
 )
-@click.option("--batches", metavar="NAME", help="Column with an id per row; same id, same batch.")
+@click.option(
+    "--batches", metavar="NAME", help="Column of batch ids; rows with the same id form a batch."
+)
 @click.option(
     "--engine",
     type=click.Choice(ENGINES),
@@ -50,47 +54,102 @@ if TYPE_CHECKING:
     show_default=True,
     help="Where the fit runs.",
 )
-@click.option("--address", help="Of the running cluster, for dask, ray and spark.")
-@click.option("--jobs", type=click.IntRange(min=1), help="Threads [default: every core].")
+@click.option("--address", help="Address of the running cluster, for dask, ray and spark.")
+@click.option("--jobs", type=click.IntRange(min=1), help="Number of threads [default: all cores].")
+@click.option(
+    "--model",
+    "model_kind",
+    type=click.Choice(["linear", "boosting", "auto"]),
+    default="linear",
+    show_default=True,
+    help="Linear; gradient boosting, for curves; or the better of the two.",
+)
+@click.option(
+    "--task",
+    type=click.Choice(["auto", "regression", "classification"]),
+    default="auto",
+    show_default=True,
+    help="What to fit; auto classifies a target of words or of two values.",
+)
 @click.option("--ridge", type=click.FloatRange(min=0.0), help="Penalty on large coefficients.")
 @click.option("--no-intercept", is_flag=True, help="Fit no constant.")
+@click.option(
+    "--target-transform",
+    type=click.Choice(["auto", "log", "sqrt", "none"]),
+    default="auto",
+    show_default=True,
+    help="Fit this of a positive target; auto takes what describes rows that look clean best.",
+)
+@click.option("--log-target", is_flag=True, help="The same as --target-transform log.")
 @click.option("--max-rounds", type=click.IntRange(min=1), default=200, show_default=True)
-@click.option("--seed", type=click.IntRange(min=0), help="Of the sample that finds the start.")
+@click.option(
+    "--seed", type=click.IntRange(min=0), help="Seed of the sample on which the fit starts."
+)
+@click.option(
+    "--decisions",
+    type=FILE,
+    metavar="FILE",
+    help="Decisions made with 'easyfirst review': rows of DATA to trust, reject or fix.",
+)
 @click.option("--no-report", is_flag=True, help="Write no report.html.")
-@click.option("--show-rows", is_flag=True, help="Show values of suspicious rows in the report.")
+@click.option(
+    "--show-rows", is_flag=True, help="Show all columns of suspicious rows in the report."
+)
+@click.option("--no-values", is_flag=True, help="Show no values from the table in the report.")
+@click.option(
+    "--clean",
+    type=click.Choice(["csv", "parquet", "none"]),
+    help="Format of the table without suspicious rows [default: that of DATA].",
+)
+@fail_above_option
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 @quiet_option
 @force_option
 @reading_options
 @config_option()
 def fit(
-    data: Path,
+    data: str,
     output: Path,
+    decisions: Path | None,
     no_report: bool,
     show_rows: bool,
+    no_values: bool,
+    clean: str | None,
+    fail_above: float | None,
     as_json: bool,
     quiet: bool,
     force: bool,
-    delimiter: str | None,
-    decimal: str,
-    encoding: str,
-    na: tuple[str, ...],
     **choices: Any,
 ) -> None:
-    """Fit the table DATA (Parquet or CSV) and find the rows that look wrong.
+    """Fit the table DATA and find the rows that look wrong.
 
-    Columns of numbers, categories, dates and truth values are used as they are, missing values
-    filled in. OUTPUT receives model.safetensors, rows.parquet (what the fit thinks of every
-    row), report.html and summary.json.
+    DATA is a file (Parquet, Feather, CSV, JSON, Excel, SQLite, DuckDB), a directory or a quoted
+    pattern of files, - for standard input, or an address such as s3://bucket/file.parquet.
+    Numbers, categories, dates and yes/no are recognised, missing values and codes for them filled
+    in; the notes say what was understood.
+
+    OUTPUT receives report.html, suspects.csv (the rows that look wrong, why, and the likely fix),
+    clean.csv or clean.parquet (the table without them), rows.parquet (what the fit thinks of
+    every row), model.safetensors (for linear models) and summary.json.
     """
     from easyfirst.cli.progress import LiveProgress
+    from easyfirst.tables.decisions import read_decisions
     from easyfirst.tables.outputs import new_directory
     from easyfirst.tables.runs import RUN_FILES, FitRequest, fit_run
 
-    form = table_format(delimiter, decimal, encoding, na)
+    if show_rows and no_values:
+        raise click.UsageError(
+            "--show-rows and --no-values contradict each other; give one of them"
+        )
+    if decisions is not None:
+        read_decisions(decisions, of_labels=True)  # refused now rather than after the table is read
+    form = reading_choices(choices)
     progress = LiveProgress(quiet)
     report = not no_report and _can_draw(progress)
-    request = FitRequest(data, _model(choices, progress), form, report, show_rows)
+    model = _model(choices, form, progress)
+    request = FitRequest(
+        data, model, form, report, show_rows, not no_values, clean, decisions, choices["task"]
+    )
     with (
         new_directory(output, RUN_FILES, force) as folder,
         connected(choices["engine"], choices["address"]),
@@ -99,6 +158,7 @@ def fit(
         run = fit_run(request, folder, progress.stage)
     _explain(run, progress)
     _print(run, output, as_json, quiet)
+    check_share(run.n_flagged + run.n_wrong, run.n_judged, fail_above)
 
 
 def _can_draw(progress: LiveProgress) -> bool:
@@ -109,15 +169,18 @@ def _can_draw(progress: LiveProgress) -> bool:
     return found
 
 
-def _model(choices: dict[str, Any], progress: LiveProgress) -> TableModel:
+def _model(choices: dict[str, Any], form: TableFormat, progress: LiveProgress) -> TableModel:
     from easyfirst.estimators import SelfPacedRegressor
     from easyfirst.penalties import Ridge
     from easyfirst.tables import TableModel
 
+    if choices["model_kind"] == "boosting" and (choices["ridge"] or choices["no_intercept"]):
+        raise click.UsageError("--ridge and --no-intercept are for linear models, not for boosting")
     regressor = SelfPacedRegressor(
         engine=choices["engine"],
         n_jobs=choices["jobs"],
         penalty=Ridge(choices["ridge"]) if choices["ridge"] else None,
+        target_transform=_target_transform(choices),
         fit_intercept=not choices["no_intercept"],
         max_rounds=choices["max_rounds"],
         random_state=choices["seed"],
@@ -130,7 +193,17 @@ def _model(choices: dict[str, Any], progress: LiveProgress) -> TableModel:
         row_id=choices["row_id"],
         batches=choices["batches"],
         regressor=regressor,
+        decimal=form.decimal,
+        thousands=form.thousands,
+        model=choices["model_kind"],
     )
+
+
+def _target_transform(choices: dict[str, Any]) -> Any:
+    asked = choices["target_transform"]
+    if choices["log_target"] and asked not in ("auto", "log"):
+        raise click.UsageError(f"--log-target and --target-transform {asked} differ: give one")
+    return "log" if choices["log_target"] else None if asked == "none" else asked
 
 
 def _explain(run: Run, progress: LiveProgress) -> None:
@@ -153,27 +226,48 @@ def _print(run: Run, output: Path, as_json: bool, quiet: bool) -> None:
         _print_summary(summary, output)
 
 
+def _noise_scale(summary: dict[str, Any]) -> str:
+    from easyfirst.report.wording import number, visible
+
+    scale, transform = number(summary["noise_scale"]), summary["target_transform"]
+    if transform is None:
+        return scale
+    return f"{scale} of {transform}({visible(summary['target'])})"
+
+
 def _print_summary(summary: dict[str, Any], output: Path) -> None:
     from easyfirst.cli.printing import (
         console,
         print_coefficients,
         print_fact,
+        print_label_noise,
         print_suspects,
         print_table,
     )
-    from easyfirst.report.wording import number, percent
+    from easyfirst.report.wording import percent
 
     out = console()
     rows, (low, high) = summary["rows"], summary["corrupted_interval"]
     print_coefficients(out, summary["coefficients"])
-    facts = [
-        ("rows that look wrong", f"{rows['look_wrong']:,} of {rows['fitted']:,}"),
+    is_regression = summary["task"] == "regression"
+    if not is_regression:
+        print_label_noise(out, summary["classes"], summary["label_noise"])
+    lines = [
         (
-            "estimated corrupted share",
+            "rows that look wrong" if is_regression else "labels that look wrong",
+            f"{rows['look_wrong']:,} of {rows['fitted']:,}",
+        ),
+        *(
+            [("rows with a wrong target", f"{rows['with_wrong_target']:,}, not fitted (see notes)")]
+            if rows["with_wrong_target"]
+            else []
+        ),
+        (
+            "estimated corrupted share" if is_regression else "estimated wrong labels",
             f"{percent(summary['corrupted_share'])} "
             f"(95 % interval {percent(low)} to {percent(high)})",
         ),
-        ("noise scale", number(summary["noise_scale"])),
+        *([("noise scale", _noise_scale(summary))] if is_regression else []),
         ("fit", summary["status"]["message"]),
         (
             "seconds",
@@ -187,5 +281,7 @@ def _print_summary(summary: dict[str, Any], output: Path) -> None:
     if summary["batches"]:
         worst = [(each["batch"], each["clean_share"]) for each in summary["batches"][:5]]
         print_table(out, "Worst batches", ("batch", "clean share"), worst, left=("batch",))
-    for name, value in facts:
+    for pattern in summary["patterns"]:
+        print_fact(out, "pattern", pattern["words"])
+    for name, value in lines:
         print_fact(out, name, value)

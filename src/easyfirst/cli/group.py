@@ -11,19 +11,30 @@ from easyfirst.cli.failures import EXIT_CODES, explained
 
 # Name: (module, attribute, one line for --help).
 COMMANDS: dict[str, tuple[str, str, str]] = {
+    "apply": (
+        "easyfirst.cli.apply",
+        "apply",
+        "Write the table with fixes and without wrong rows.",
+    ),
     "compare": (
         "easyfirst.cli.compare",
         "compare",
         "Compare easyfirst with other methods on your data.",
     ),
-    "demo": ("easyfirst.cli.demo", "demo", "Show what the method does, in a minute."),
-    "fit": ("easyfirst.cli.fit", "fit", "Fit a table; write model, rows and report."),
-    "inspect": ("easyfirst.cli.inspect", "inspect", "Say what a model file holds."),
+    "demo": ("easyfirst.cli.demo", "demo", "See what the method does, in a minute."),
+    "diff": ("easyfirst.cli.diff", "diff", "Show what changed between two runs."),
+    "fit": ("easyfirst.cli.fit", "fit", "Fit a table; write the model, the rows and a report."),
+    "inspect": ("easyfirst.cli.inspect", "inspect", "Describe a model file."),
     "predict": ("easyfirst.cli.predict", "predict", "Predict the rows of a table."),
     "reproduce": (
         "easyfirst.cli.reproduce",
         "reproduce",
         "Run the paper's experiments and write the report.",
+    ),
+    "review": (
+        "easyfirst.cli.review",
+        "review",
+        "Review suspicious rows in the browser.",
     ),
     "suspects": (
         "easyfirst.cli.suspects",

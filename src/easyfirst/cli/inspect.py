@@ -16,40 +16,41 @@ from easyfirst.cli.options import model_argument
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 @click.option("--coefficients", is_flag=True, help="Print the coefficients too.")
 def inspect(model: Path, as_json: bool, coefficients: bool) -> None:
-    """Say what MODEL is, a model file or the output of 'easyfirst fit'."""
+    """Describe MODEL, a model file or the output of 'easyfirst fit'."""
     from easyfirst.cli.models import model_file
     from easyfirst.tables.description import describe
     from easyfirst.tables.outputs import to_json
 
-    facts = describe(model_file(model))
+    description = describe(model_file(model))
     if as_json:
-        click.echo(to_json(facts))
+        click.echo(to_json(description))
     else:
-        _print(facts, coefficients)
+        _print(description, coefficients)
 
 
-def _print(facts: dict[str, Any], coefficients: bool) -> None:
+def _print(description: dict[str, Any], coefficients: bool) -> None:
     from easyfirst.cli.printing import console, print_coefficients, print_fact, print_table
 
     out = console()
-    for name, value in facts.items():
+    for name, value in description.items():
         if name not in ("coefficients", "columns", "left_out", "notes") and value is not None:
             print_fact(out, name.replace("_", " "), _shown(value))
-    if facts.get("columns"):
-        rows = [(each["name"], each["kind"], each["becomes"]) for each in facts["columns"]]
+    if description.get("columns"):
+        rows = [(each["name"], each["kind"], each["becomes"]) for each in description["columns"]]
         heads = ("column", "kind", "becomes")
         print_table(out, "Columns", heads, rows, left=heads)
-    for each in facts.get("left_out") or []:
+    for each in description.get("left_out") or []:
         print_fact(out, f"left out: {each['name']}", each["reason"])
-    for note in facts.get("notes") or []:
+    for note in description.get("notes") or []:
         print_fact(out, "note", note)
     if coefficients:
-        print_coefficients(out, facts["coefficients"])
+        print_coefficients(out, description["coefficients"])
 
 
 def _shown(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{name} {each}" for name, each in value.items())
     if isinstance(value, list):
-        return " to ".join(_shown(each) for each in value)
+        between = ", " if isinstance(value[0], str) else " to "
+        return between.join(_shown(each) for each in value)
     return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -13,6 +13,8 @@ EXTRAS = {
     "pandas": "tool",
     "pyarrow": "tool",
     "rich": "tool",
+    "starlette": "review",
+    "uvicorn": "review",
     "matplotlib": "tool,plot",
 }
 

@@ -27,9 +27,35 @@ class NamedPath(click.Path):
 
 FILE = NamedPath(path_type=Path)
 
-data_argument = click.argument("data", type=FILE)
+
+class Share(click.FloatRange):
+    """A share of rows: 5%, 5 % or 0.05."""
+
+    name = "share"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """Return the share as a number from 0 to 1."""
+        text = str(value).strip()
+        try:
+            share = float(text.removesuffix("%")) / (100.0 if text.endswith("%") else 1.0)
+        except ValueError:
+            share = -1.0
+        if not 0.0 <= share <= 1.0:
+            self.fail(f"{value!r} is not a share between 0% and 100%; write 5% or 0.05", param, ctx)
+        return share
+
+
+fail_above_option = click.option(
+    "--fail-above",
+    type=Share(),
+    metavar="SHARE",
+    help="Exit with code 6 if a larger share of the rows looks wrong, for example 5%.",
+)
+
+# Not a Path, which would make s3:/bucket of s3://bucket.
+data_argument = click.argument("data", type=NamedPath())
 model_argument = click.argument("model", type=FILE)
-force_option = click.option("--force", is_flag=True, help="Replace outputs that exist.")
+force_option = click.option("--force", is_flag=True, help="Overwrite existing outputs.")
 output_option = click.option(
     "-o", "--output", type=FILE, help="File to write [default: standard output]."
 )
@@ -39,22 +65,34 @@ format_option = click.option(
     type=click.Choice(["csv", "json", "parquet"]),
     help="[default: by the ending of --output, else csv]",
 )
-quiet_option = click.option("-q", "--quiet", is_flag=True, help="No progress and no messages.")
+quiet_option = click.option("-q", "--quiet", is_flag=True, help="Show no progress and no messages.")
 
 
 def reading_options(command: Decorated) -> Decorated:
-    """Add the options that say how a CSV file is written."""
+    """Add the options that say how a table is written."""
     for option in (
-        click.option("--delimiter", help="Between two values [default: , ; tab or |]."),
+        click.option("--sql", metavar="QUERY", help="Read the result of a database query."),
         click.option(
-            "--decimal", default=".", show_default=True, help="The decimal mark of numbers."
+            "--table", metavar="NAME", help="Table of a database, or sheet of a workbook."
         ),
-        click.option("--encoding", default="utf-8", show_default=True, help="Of the text."),
+        click.option("--delimiter", help="CSV delimiter [default: the likeliest of , ; tab |]."),
+        click.option(
+            "--thousands",
+            metavar="MARK",
+            help="Thousands separator: , . ' _ or space [default: inferred from the values].",
+        ),
+        click.option(
+            "--decimal",
+            metavar="MARK",
+            help="Decimal mark: . or , [default: inferred from the values].",
+        ),
+        click.option("--encoding", default="utf-8", show_default=True, help="Text encoding."),
         click.option(
             "--na",
             multiple=True,
             metavar="TEXT",
-            help="A text that means a missing value, besides NA, NaN, null ...; can be repeated.",
+            help="Text that stands for a missing value, besides NA, NaN, null ...; may be "
+            "repeated.",
         ),
     ):
         command = option(command)
@@ -83,18 +121,57 @@ def feature_options(command: Decorated) -> Decorated:
 
 
 def table_format(
-    delimiter: str | None, decimal: str, encoding: str, na: tuple[str, ...]
+    delimiter: str | None,
+    decimal: str | None,
+    thousands: str | None,
+    encoding: str,
+    na: tuple[str, ...],
+    table: str | None,
+    sql: str | None,
 ) -> TableFormat:
     """Return the format that the reading options describe."""
     from easyfirst.tables import TableFormat
+    from easyfirst.tables.notation import DECIMALS, THOUSANDS
 
     delimiter = {"\\t": "\t", "tab": "\t"}.get(delimiter or "", delimiter)
-    for name, value in (("--delimiter", delimiter), ("--decimal", decimal)):
-        if value is not None and len(value) != 1:
-            raise click.BadParameter(f"must be one character, got {value!r}", param_hint=name)
-    if delimiter == decimal:
-        raise click.UsageError(f"--delimiter and --decimal are both {decimal!r}")
-    return TableFormat(delimiter, decimal, encoding, na)
+    thousands = {"space": " ", "none": ""}.get(thousands or "-", thousands)
+    if delimiter is not None and len(delimiter) != 1:
+        raise click.BadParameter(
+            f"must be one character, got {delimiter!r}", param_hint="--delimiter"
+        )
+    _require_mark("--decimal", decimal, DECIMALS)
+    _require_mark("--thousands", thousands, ("", *THOUSANDS))
+    if decimal is not None and decimal in (delimiter, thousands):
+        other = "--delimiter" if decimal == delimiter else "--thousands"
+        raise click.UsageError(f"{other} and --decimal are both {decimal!r}")
+    if table is not None and sql is not None:
+        raise click.UsageError("--table and --sql both say what to read: give one of them")
+    return TableFormat(delimiter, decimal, encoding, na, thousands, table, sql)
+
+
+def _require_mark(option: str, mark: str | None, allowed: tuple[str, ...]) -> None:
+    if mark is not None and mark not in allowed:
+        known = " ".join(each for each in allowed if each.strip())
+        more = " space none" if " " in allowed else ""
+        raise click.BadParameter(f"must be one of {known}{more}, got {mark!r}", param_hint=option)
+
+
+def reading_choices(choices: dict[str, Any]) -> TableFormat:
+    """Take the reading options out of all choices of a command, and return the format."""
+    known = ("delimiter", "decimal", "thousands", "encoding", "na", "table", "sql")
+    return table_format(**{name: choices.pop(name) for name in known})
+
+
+def check_share(wrong: int, judged: int, most: float | None) -> None:
+    """Fail if more rows look wrong than the user allows."""
+    from easyfirst.cli.failures import TooManyWrongRows
+    from easyfirst.report.wording import percent
+
+    if most is not None and judged and wrong / judged > most:
+        raise TooManyWrongRows(
+            f"{wrong:,} of {judged:,} rows look wrong ({percent(wrong / judged)}), more than the "
+            f"{percent(most)} that --fail-above allows"
+        )
 
 
 def names(given: tuple[str, ...]) -> tuple[str, ...]:

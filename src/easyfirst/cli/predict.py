@@ -22,8 +22,6 @@ from easyfirst.cli.options import (
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from easyfirst.tables import TableModel
-
 
 @click.command(epilog=EXIT_CODES)
 @model_argument
@@ -34,7 +32,7 @@ if TYPE_CHECKING:
     "--interval",
     type=click.FloatRange(0.0, 1.0, min_open=True, max_open=True),
     metavar="COVERAGE",
-    help="Add bounds between which clean rows lie with this probability, for example 0.9.",
+    help="Add prediction intervals for clean rows with this coverage, for example 0.9.",
 )
 @click.option("--row-id", metavar="NAME", help="Column that names the rows [default: the fit's].")
 @quiet_option
@@ -42,7 +40,7 @@ if TYPE_CHECKING:
 @reading_options
 def predict(
     model: Path,
-    data: Path,
+    data: str,
     output: Path | None,
     kind: str | None,
     interval: float | None,
@@ -66,29 +64,35 @@ def predict(
         _warn_unseen(fitted, table)
 
 
-def _predicted(
-    model: TableModel, table: pa.Table, interval: float | None, row_id: str | None
-) -> pa.Table:
+def _predicted(model: Any, table: pa.Table, interval: float | None, row_id: str | None) -> pa.Table:
     import pyarrow as pa
 
-    from easyfirst.tables.model import row_names
+    from easyfirst.tables.base import row_names
 
     columns: dict[str, Any] = {
         "row_id": row_names(table, row_id or model.row_id, required=row_id is not None),
         "prediction": model.predict(table),
     }
+    if hasattr(model, "classes_"):
+        if interval is not None:
+            raise click.UsageError(
+                "--interval is for models of numbers, and this one predicts classes: omit it; the "
+                "column 'probability' says how sure each prediction is"
+            )
+        chances = model.predict_proba(table)
+        columns["probability"] = chances.max(axis=1) if len(chances) else []
     if interval is not None:
         bounds = model.predict_interval(table, interval)
         columns |= {"lower": bounds[:, 0], "upper": bounds[:, 1]}
     return pa.table(columns)
 
 
-def _warn_unseen(model: TableModel, table: pa.Table) -> None:
-    from easyfirst.tables.errors import counted
+def _warn_unseen(model: Any, table: pa.Table) -> None:
+    from easyfirst.report.wording import count
 
-    for name, count in model.unseen(table).items():
+    for name, unseen in model.unseen(table).items():
         click.echo(
-            f"Note: column {name!r}: {counted(count, 'row')} with a category that the fit "
+            f"Note: column {name!r}: {count(unseen, 'row')} with a category that the fit "
             f"has no coefficient for; taken as rare, or as the one that others are compared with",
             err=True,
         )

@@ -10,10 +10,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from easyfirst.report.wording import number, visible
+from easyfirst.report.wording import number, percent, visible
 
 PLAIN_WIDTH = 120  # where standard output is no terminal
 MOST_COEFFICIENTS = 60
+MOST_RATES = 12
+MOST_CLASSES = 8  # with a column of coefficients
 LONGEST = 1000  # characters of one value
 
 
@@ -53,24 +55,68 @@ def print_fact(out: Console, name: str, value: str) -> None:
     out.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
+def print_label_noise(
+    out: Console, classes: Sequence[str], noise: Sequence[Sequence[float]]
+) -> None:
+    """Print how often labels of one class are given as another, the most frequent first."""
+    rates = [
+        (rate, right, given)
+        for right, line in zip(classes, noise, strict=True)
+        for given, rate in zip(classes, line, strict=True)
+        if given != right and rate > 0.0
+    ]
+    rates.sort(key=lambda each: -each[0])
+    if rates:
+        rows = [(right, given, percent(rate)) for rate, right, given in rates[:MOST_RATES]]
+        heads = ("right label", "given as", "how often")
+        print_table(out, "Wrong labels", heads, rows, left=heads[:2])
+
+
 def print_suspects(out: Console, rows: Sequence[Mapping[str, Any]], title: str) -> None:
     """Print suspicious rows with their reasons."""
-    print_table(
-        out,
-        title,
-        ("row", "weight", "reason"),
-        [(row["row_id"], float(row["weight"]), row["reason"]) for row in rows],
-        left=("row", "reason"),
-    )
+    heads = ("row", "quality", "likely fix", "reason")
+    records = [
+        (row["row_id"], float(row["label_quality"]), _fix(row), row["reason"]) for row in rows
+    ]
+    print_table(out, title, heads, records, left=("row", "likely fix", "reason"))
+
+
+def _fix(row: Mapping[str, Any]) -> str:
+    """Return the likely fix with the value it gives."""
+    fix, value = row["likely_fix"], row["fixed_value"]
+    if fix is None or value is None or value != value or isinstance(value, str):
+        return fix or ""
+    return f"{fix}: {number(value)}"
 
 
 def print_coefficients(out: Console, records: Sequence[Mapping[str, Any]]) -> None:
     """Print coefficients with standard errors and intervals, if there are any."""
+    if "class" in records[0]:
+        records = _by_column(records)
     shown = records if len(records) <= MOST_COEFFICIENTS else records[: MOST_COEFFICIENTS - 1]
-    heads = {"name": "column", "coef": "coefficient", "std_err": "std. error", "t": "t"}
+    heads: dict[Any, str] = {
+        "name": "column",
+        "coef": "coefficient",
+        "std_err": "std. error",
+        "t": "t",
+    }
     heads |= {"lower": "95 % from", "upper": "to"}
+    heads |= {key: key[1] for key in records[0] if isinstance(key, tuple)}
     keys = [key for key in heads if key in records[0]]
     rows = [[record[key] for key in keys] for record in shown]
     print_table(out, "Coefficients", [heads[key] for key in keys], rows, left=("column",))
     if len(shown) < len(records):
         out.print(f"  and {len(records) - len(shown):,} more in the summary file")
+
+
+def _by_column(records: Sequence[Mapping[str, Any]]) -> list[dict[Any, Any]]:
+    """Return coefficients of classes with one record per column of the table.
+
+    Keys of the values are pairs, as a class may have any name.
+    """
+    found: dict[str, dict[Any, Any]] = {}
+    for each in records:
+        line = found.setdefault(each["name"], {"name": each["name"]})
+        if len(line) <= MOST_CLASSES:
+            line["class", each["class"]] = each["coef"]
+    return list(found.values())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from types import TracebackType
 from typing import Any, Self
 
@@ -16,7 +15,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-SETTLED = 1e-6  # share of the weight that still moves when a fit usually ends
+from easyfirst.callbacks import progress_of
 
 
 class LiveProgress:
@@ -86,7 +85,7 @@ class LiveProgress:
         if self._task is None or not self.live:
             return
         # The first rounds run on a sample and end near zero too: they are half of the way.
-        share = 0.5 * (_settled(record.changed) + (record.rows == "all"))
+        share = 0.5 * (progress_of(record.changed) + (record.rows == "all"))
         self._done = max(self._done, share)
         where = "" if record.rows == "all" else " on a sample"
         detail = f"round {record.round}{where}, pace {record.pace:.3g}, "
@@ -99,8 +98,3 @@ class LiveProgress:
             detail=detail,
             left="left",
         )
-
-
-def _settled(changed: float) -> float:
-    """Map the share of the weight that moved to [0, 1]: the bar fills as the selection settles."""
-    return min(1.0, max(0.0, math.log(max(changed, SETTLED)) / math.log(SETTLED)))

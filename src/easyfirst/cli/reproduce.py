@@ -40,15 +40,15 @@ QUICK_SEEDS = 2
     type=click.IntRange(min=1),
     default=1,
     show_default=True,
-    help="Data sets at a time, each on one core.",
+    help="Data sets to run in parallel, one per core.",
 )
-@click.option("--methods", help="Only these, separated by commas.")
+@click.option("--methods", help="Methods to run, separated by commas [default: all].")
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("results"),
     show_default=True,
-    help="Directory of the records; what is recorded there is not run again.",
+    help="Directory of the records; recorded fits are not run again.",
 )
 @click.option(
     "--data",
@@ -62,7 +62,7 @@ QUICK_SEEDS = 2
     show_default=True,
     help="Where 'report' writes reproduction.md and figures/.",
 )
-@click.option("--again", is_flag=True, help="Run also what is recorded.")
+@click.option("--again", is_flag=True, help="Run recorded fits again.")
 def reproduce(
     what: str,
     quick: bool,
@@ -108,7 +108,7 @@ def _experiments(what: str, quick: bool, data: Path | None, console: Console) ->
 
 
 def _methods(listed: str | None) -> list[str] | None:
-    from easyfirst.experiments.methods import METHODS
+    from easyfirst.baselines.methods import METHODS
 
     if listed is None:
         return None
@@ -116,7 +116,8 @@ def _methods(listed: str | None) -> list[str] | None:
     unknown = [name for name in names if name not in METHODS]
     if unknown or not names:
         raise click.BadParameter(
-            f"{', '.join(unknown) or 'nothing'} is not among {', '.join(METHODS)}",
+            f"unknown method: {', '.join(unknown) or 'none given'}; choose from "
+            f"{', '.join(METHODS)}",
             param_hint="--methods",
         )
     return names

@@ -20,7 +20,7 @@ def result_kind(kind: str | None, output: Path | None, force: bool, default: str
 
     if output is None:
         if kind == "parquet":
-            raise click.UsageError("Parquet is no text: name a file with --output")
+            raise click.UsageError("Parquet cannot be printed: name a file with --output")
         return kind or default
     require_free_file(output, force)
     return kind or format_of(output)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,9 @@ import click
 
 from easyfirst.cli.failures import EXIT_CODES
 from easyfirst.cli.options import (
+    check_share,
     data_argument,
+    fail_above_option,
     force_option,
     model_argument,
     output_option,
@@ -30,7 +33,7 @@ TOP = 20
 @click.option(
     "--top",
     type=click.IntRange(min=1),
-    help=f"So many of the worst rows [default: {TOP} as text, else all that look wrong].",
+    help=f"Number of rows, worst first [default: {TOP} as text, else all that look wrong].",
 )
 @output_option
 @click.option(
@@ -40,15 +43,17 @@ TOP = 20
     help="[default: by the ending of --output, else text]",
 )
 @click.option("--values", is_flag=True, help="Add the columns of DATA.")
+@fail_above_option
 @force_option
 @reading_options
 def suspects(
     model: Path,
-    data: Path,
+    data: str,
     top: int | None,
     output: Path | None,
     kind: str | None,
     values: bool,
+    fail_above: float | None,
     force: bool,
     **reading: Any,
 ) -> None:
@@ -59,32 +64,28 @@ def suspects(
     """
     from easyfirst.cli.models import load_table_model, read_for
     from easyfirst.cli.results import deliver, result_kind
+    from easyfirst.tables.lines import lines_in_file
+    from easyfirst.tables.runs import with_lines, with_values
 
     kind = result_kind(kind, output, force, default=TEXT)
     if kind == TEXT and output is not None:
-        raise click.UsageError("--format text is for the screen: leave --output away")
+        raise click.UsageError("--format text is for the screen: omit --output")
     fitted = load_table_model(model)
-    table = read_for(fitted, data, table_format(**reading))
-    places, found = fitted.suspects_with_places(table, TOP if top is None and kind == TEXT else top)
+    form = table_format(**reading)
+    table = read_for(fitted, data, form)
+    judged = replace(fitted.judged(table), lines=lines_in_file(data, form, table))
+    places, found = judged.suspects(TOP if top is None and kind == TEXT else top)
     if kind == TEXT:
-        _print(found, table.num_rows, top)
+        _print(found, table.num_rows, top, [pattern.words for pattern in judged.patterns])
     else:
-        whole = _with_values(found, table.take(places)) if values else found
+        found = with_lines(judged.lines_at(places), found)
+        whole = with_values(found, table.take(places)) if values else found
         deliver(whole, kind, output, force)
+    check_share(judged.wrong_places.size, judged.n_given, fail_above)
 
 
-def _with_values(found: pa.Table, rows: pa.Table) -> pa.Table:
-    """Put the columns of the data beside what was found; a name taken already gets a dot."""
-    for name in rows.column_names:
-        free = name
-        while free in found.column_names:
-            free += "."
-        found = found.append_column(free, rows[name])
-    return found
-
-
-def _print(found: pa.Table, n_rows: int, top: int | None) -> None:
-    from easyfirst.cli.printing import console, print_suspects
+def _print(found: pa.Table, n_rows: int, top: int | None, patterns: list[str]) -> None:
+    from easyfirst.cli.printing import console, print_fact, print_suspects
 
     records = found.to_pylist()
     if top is None:
@@ -93,3 +94,5 @@ def _print(found: pa.Table, n_rows: int, top: int | None) -> None:
         click.echo(f"None of the {n_rows:,} rows looks wrong.")
         return
     print_suspects(console(), records, f"The {len(records)} most suspicious of {n_rows:,} rows")
+    for words in patterns:
+        print_fact(console(), "pattern", words)

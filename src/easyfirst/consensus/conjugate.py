@@ -6,11 +6,13 @@ vector per iteration; the diagonal of the Gram matrix serves as the precondition
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
 from easyfirst.consensus.fleet import Fleet, Weightings
+from easyfirst.consensus.newton import Minimise
 from easyfirst.consensus.solution import Solution
 from easyfirst.consensus.statistics import Objective, StackedStatistics
 from easyfirst.contracts import Vector
@@ -35,8 +37,13 @@ def solve(
     """
     diagonal = _penalty(objective, z)
     gradient = stats.pooled_rhs - stats.pooled_gram @ z
+    held = diagonal + pull
     step, curved = _conjugate_gradients(
-        fleet, weightings, stats, diagonal + pull, gradient - diagonal * z, WITHIN_A_ROUND
+        lambda direction: fleet.curve(weightings, direction),
+        stats.pooled_gram.diagonal() + held,
+        held,
+        gradient - diagonal * z,
+        WITHIN_A_ROUND,
     )
     stats = stats.moved(z, gradient, step, curved)
     z = z + step
@@ -51,37 +58,65 @@ def solve(
     return solution, stats
 
 
+def by_products(curve: Callable[[Vector, Vector], Vector], objective: Objective) -> Minimise:
+    """Return how to minimise parabolas by products alone; `curve(z, d)` is the Gram matrix's at z.
+
+    As exactly as the gradient is small, so that early steps cost little and late ones converge.
+    """
+
+    def minimise(stats: StackedStatistics, z: Vector, held: Vector) -> tuple[Vector, float]:
+        diagonal = _penalty(objective, z)
+        target = -0.5 * stats.gradient(z) - diagonal * z
+        tol = min(WITHIN_A_ROUND, objective.kkt_residual(stats, z) ** 0.5)
+        total = stats.pooled_gram.diagonal() + diagonal + held
+        step, curved = _conjugate_gradients(
+            lambda direction: curve(z, direction), total, diagonal + held, target, tol
+        )
+        promised = 2.0 * float(target @ step) - float(step @ (curved + diagonal * step))
+        return z + step, promised
+
+    return minimise
+
+
 def refine(
     fleet: Fleet, weightings: Weightings, stats: StackedStatistics, objective: Objective, z: Vector
 ) -> Vector:
     """Return the coefficients that are best for these weights, to many digits."""
     diagonal = _penalty(objective, z)
     gradient = fleet.normal_residual(weightings, z, extended=False) - diagonal * z
-    return z + _conjugate_gradients(fleet, weightings, stats, diagonal, gradient, AT_THE_END)[0]
+    return (
+        z
+        + _conjugate_gradients(
+            lambda direction: fleet.curve(weightings, direction),
+            stats.pooled_gram.diagonal() + diagonal,
+            diagonal,
+            gradient,
+            AT_THE_END,
+        )[0]
+    )
 
 
 def _penalty(objective: Objective, z: Vector) -> Vector:
     diagonal = objective.penalty_diagonal(z.size)
     if diagonal is None:
         raise ValueError(
-            f"solver='cg' needs a quadratic penalty, got {objective.penalty!r}; use solver='admm'"
+            f"solver='cg' needs a quadratic penalty, got {objective.penalty!r}; use solver='gram'"
         )
     return diagonal
 
 
 def _conjugate_gradients(
-    fleet: Fleet,
-    weightings: Weightings,
-    stats: StackedStatistics,
+    curve: Callable[[Vector], Vector],
+    total: Vector,
     diagonal: Vector,
     target: Vector,
     tol: float,
 ) -> tuple[Vector, Vector]:
     """Return the step with (G + diagonal) step = target, and G step, up to `tol` of the target.
 
-    Sizes are measured in the preconditioner, so that nothing depends on the units of columns.
+    `curve` gives G times a direction, and `total` is the diagonal of G + diagonal. Sizes are
+    measured in the norm of that, so that nothing depends on the units of columns.
     """
-    total = stats.pooled_gram.diagonal() + diagonal
     inverse = np.divide(1.0, total, out=np.zeros_like(total), where=total > 0)
     step, curved, rest = np.zeros_like(target), np.zeros_like(target), target
     scaled = inverse * rest
@@ -90,7 +125,7 @@ def _conjugate_gradients(
     for _ in range(MOST_ITERATIONS):
         if size <= tol**2 * first:
             break
-        image = fleet.curve(weightings, direction)
+        image = curve(direction)
         bend = float(direction @ image + direction @ (diagonal * direction))
         if bend <= 0:  # the rows say nothing about what is left
             break

@@ -2,102 +2,194 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.linalg as la
 from numpy.typing import NDArray
 
 from easyfirst.calibration import ROUNDING, information
-from easyfirst.consensus.rounds import RoundsResult, Start
+from easyfirst.consensus.calibrated_rounds import Start
+from easyfirst.consensus.gram import supported_basis
+from easyfirst.consensus.rounds import RoundsResult
 from easyfirst.consensus.sample import Sample
-from easyfirst.consensus.starts import Found, continued, is_hollow, mixture_of, unheard
+from easyfirst.consensus.starts import SampleFit, continued, is_hollow, mixture_of, no_callback
 from easyfirst.contracts import Vector
-from easyfirst.local import passes
+from easyfirst.noise import NoiseModel
 from easyfirst.schedules import CalibratedPace
 
 LEAST_ROWS = 4.0  # clean rows' worth of information per coefficient below which none is believed
 # Spread of squared residuals along a direction of X, in clean variances: 2 half-way between two
 # equal models, 0.6 for noise whose standard deviation goes with exp(x / 2).
 BETWEEN, SUSPICIOUS = 1.2, 1.0
+CLEARLY_MORE = 1.25  # clean rows per scale of a second model by which it is the one to return
 RIVAL = 0.8  # a second model with this share of the first one's clean rows leaves the choice open
 PASSED = 5.0  # a growing pace finds clean parts up to a fifth of it at the latest
+MUCH_SKEW, WORTH_A_WORD = 2.5, 0.02  # one side's scale over the other's, flagged rows
+ONE_SIDED = 20.0  # density of corrupted rows on one side over that on the other
+EXPLAINS_NOTHING = 0.05  # share of the variance of y
 ROWS_FOR_RIVALS = (40, 3000)  # per coefficient and besides: a rival of near-equal support shows
+LEAST_SUPPORT = 1e-8  # of a direction, over that of the best supported one
 ROWS_FOR_SPREAD = (50, 2000)  # likewise: enough for the largest eigenvalue
 
 
 @dataclass(frozen=True)
-class Rivalry:
+class SecondModelEvidence:
     """Signs of a second model: how far r**2 follows a direction of X, and a rival's support."""
 
     between: float = 0.0
     support: float = 0.0
 
+    @property
+    def is_rival(self) -> bool:
+        """Whether the second model has about as many rows as the one returned."""
+        return self.support > RIVAL
 
-def look_for_rivals(found: Found) -> tuple[Found, Rivalry]:
+
+def find_second_model(found: SampleFit) -> tuple[SampleFit, SecondModelEvidence]:
     """Try to leave a point between two models, then to fit what the model leaves over.
 
     Half-way between two equally supported models the residuals look like those of one noisy
     model, except that their squares grow along the difference of the two.
     """
     if not isinstance(found.fit.pace, CalibratedPace) or found.fit.losses is None:
-        return found, Rivalry()
+        return found, SecondModelEvidence()
     sample = found.sample
     spread, chance, direction = _spread_along_design(sample, found.fit)
     if spread > max(SUSPICIOUS, 2.0 * chance):
         aside = found.fit.solution.z + mixture_of(found.fit).scale * direction
-        other = sample.fit(unheard, Start(aside))
-        if isinstance(other.pace, CalibratedPace) and _is_tighter(other, found.fit):
-            found = Found(other, sample)
+        other = sample.fit(no_callback, Start(aside))
+        tighter = isinstance(other.pace, CalibratedPace) and _is_tighter(other, found.fit)
+        if tighter and not sample.is_more_trusted(found.fit, other):
+            found = replace(found, fit=other)
             spread, chance, _ = _spread_along_design(sample, other)
     # A penalty makes residuals follow the columns, too.
     suspicious = spread > max(BETWEEN, 2.0 * chance)
     between = spread if suspicious and sample.objective.is_unpenalised else 0.0
-    return found, Rivalry(between, _rival_support(sample, found.fit))
+    rival = _rival(sample, found.fit)
+    if rival is None:
+        return found, SecondModelEvidence(between)
+    support = rival.support
+    if support > CLEARLY_MORE * max(1.0, mixture_of(rival.fit).scale / mixture_of(found.fit).scale):
+        other = sample.fit(no_callback, continued(rival.fit))
+        if isinstance(other.pace, CalibratedPace):
+            return replace(found, fit=other), SecondModelEvidence(0.0, 1.0 / support)
+    return found, SecondModelEvidence(between, support)
 
 
-def doubts_about(result: RoundsResult, rivalry: Rivalry) -> tuple[str, ...]:
-    """Return a sentence for each reason not to believe the fit."""
+def doubts_about(
+    result: RoundsResult, second_model: SecondModelEvidence, noise: NoiseModel | None = None
+) -> tuple[str, ...]:
+    """Return a sentence for each reason not to believe the fit.
+
+    `noise` is what the residuals were found to be like. Where it is not normal and keeps most
+    rows, it explains what would be odd about normal ones.
+    """
     if not isinstance(result.pace, CalibratedPace) or result.losses is None:
         return ()
     mixture = mixture_of(result)
     q = result.solution.z.size
     doubts = []
+    is_odd = noise is not None and not noise.is_normal
+    is_explained = (
+        noise is not None
+        and is_odd
+        and noise.share > 0.5
+        and noise.spread**2 < (1.0 - EXPLAINS_NOTHING) * result.losses.anchor**2
+    )
+    low, high = sorted((mixture.below, mixture.above))
+    if mixture.share < 0.5 and high > ONE_SIDED * low:
+        doubts.append(
+            f"Only {100 * mixture.share:.2g} % of the rows look clean, and nearly all others lie "
+            f"on one side of them: these may be the edge of skewed noise. Model the logarithm or "
+            f"the root of y."
+        )
+    if noise is not None and is_odd and noise.share <= 0.5:
+        doubts.append(
+            f"Only {100 * noise.share:.2g} % of the rows look clean, and their noise is not "
+            f"normal: they may be no more than the densest part of the rows. Model the logarithm "
+            f"or the root of y, or add the columns that tell the other rows apart."
+        )
+    if result.pace.value == np.inf and mixture.total >= 2 * q + 3:
+        doubts.append(
+            "No group of rows stands out as clean, so every row was kept: the result is "
+            "ordinary least squares, with no protection against wrong rows. Try a transformation "
+            "of y, or fewer columns."
+        )
+    if q < mixture.total < 2 * q + 3 and q > 1:
+        doubts.append(
+            f"{mixture.total:.0f} rows are too few to tell wrong ones from right ones beside {q} "
+            f"coefficients: every row was kept, and the fit has no protection against wrong rows. "
+            f"Add rows or drop columns."
+        )
     worth = information(result.losses, mixture)[1]
     if worth < LEAST_ROWS * q and mixture.share < 0.5:
         doubts.append(
-            f"The rows that look clean are worth only {max(worth, 0.0):.0f} rows to {q} "
-            f"coefficients, and are a minority: too few to tell a model from chance. Add rows or "
-            f"drop columns."
+            f"The rows that look clean are a minority and carry the information of only "
+            f"{max(worth, 0.0):.0f} rows for {q} coefficients: too few to tell a model from "
+            f"chance. Add rows or drop columns before you trust the flags."
         )
-    if mixture.odds_at_zero > 1.0:
+    if mixture.odds_at_zero > 1.0 and not is_explained:
         doubts.append(
             f"Only {100 * mixture.share:.2g} % of the rows look clean, and even a row that fits "
-            f"exactly is more likely corrupted than clean: the noise may be skewed or far from "
-            f"normal, or there is no model to recover. Try a transformation of y."
+            f"exactly is more likely wrong than right. The noise may be skewed, or there may be no "
+            f"linear model to recover. Try a transformation of y, such as the logarithm."
         )
-    if is_hollow(result):
+    doubts.extend(() if noise is None else doubts_about_skew(noise))
+    if is_hollow(result) and not is_explained:
         doubts.append(
-            "The residuals that look clean are spread too evenly for one noise scale: the fit "
-            "may lie across corrupted rows, or the rows may follow no linear model."
+            "The residuals that look clean are spread too evenly for one noise level: wrong rows "
+            "may have pulled the fit, or the relation may not be linear. Check the residuals over "
+            "each column, and add curves or missing columns before you trust the flags."
         )
-    if rivalry.between:
+    if second_model.between:
         doubts.append(
-            "The size of the residuals depends on the columns as it does half-way between two "
-            "models of near-equal support: the fit may describe neither."
+            "Errors grow along some columns, as if two models were mixed. Check for a missing "
+            "column or a second population before you trust the flags."
         )
-    if rivalry.support > RIVAL:
+    if second_model.is_rival:
         doubts.append(
-            f"A second model fits other rows as well, {100 * rivalry.support:.0f} % as many as "
-            f"the one returned: which of the two is meant cannot be told from the data."
+            f"A second model fits other rows equally well, {100 * second_model.support:.0f} % as "
+            f"many as the one returned, and the data cannot tell which of the two you mean. Split "
+            f"the table by the column that separates them, or mark rows that you trust "
+            f"(trusted=...)."
         )
     exact = mixture.scale <= 2.0 * ROUNDING * result.losses.anchor
     if exact and mixture.share < 0.99 and (mixture.share < 0.5 or is_flat(result)):
         doubts.append(
-            "The rows that look clean are fitted to rounding error, and are a minority or all have "
-            "the same y: repeated or filled-in values may have been taken for the clean rows."
+            "The rows that look clean are fitted exactly, and are a minority or all have the same "
+            "y: copied or filled-in values may have been mistaken for clean rows. Remove repeated "
+            "rows and constants before you trust the flags."
         )
     return tuple(doubts)
+
+
+def doubts_about_skew(noise: NoiseModel) -> tuple[str, ...]:
+    """Return a doubt about rows that are flagged on the long side of skewed noise."""
+    if noise.skew <= MUCH_SKEW or noise.share >= 1.0 - WORTH_A_WORD:
+        return ()
+    return (
+        "The noise is strongly skewed: rows flagged on its long side may only be its tail. "
+        "Model the logarithm or the root of y before you trust the flags.",
+    )
+
+
+def doubts_where_nothing_is_explained(
+    found: SampleFit | None, noise: NoiseModel
+) -> tuple[str, ...]:
+    """Return the doubts about a plain robust fit: those about the other one if it explains nothing.
+
+    A fit that keeps nearly all rows and predicts them no better than their middle has found no
+    model; so has one that calls most rows corrupted. One whose noise is skewed may flag its tail.
+    """
+    if found is None:
+        return ()
+    y = found.sample.rows.y
+    spread = float(np.subtract(*np.quantile(y, [0.75, 0.25]))) / 1.349
+    explains = noise.spread**2 < (1.0 - EXPLAINS_NOTHING) * spread**2
+    if noise.share >= 0.5 and explains:
+        return doubts_about_skew(noise)
+    return doubts_about(found.fit, SecondModelEvidence())
 
 
 def is_flat(result: RoundsResult) -> bool:
@@ -115,24 +207,37 @@ def _spread_along_design(sample: Sample, fit: RoundsResult) -> tuple[float, floa
     q = sample.fleet.n_coef
     kept = np.flatnonzero(v > 0.01)
     rows = _evenly(kept, q, ROWS_FOR_SPREAD)
-    part, frame, v = sample.part(rows), sample.fleet.problem.frame, v[rows]
-    residual = part.y - passes.predict(part, frame, fit.solution.z)
+    part, v = sample.part(rows), v[rows]
+    residual = sample.residual(part, fit.solution.z)
     total = v.sum()
+    nowhere = 0.0, np.inf, np.zeros(q)
+    if not total > 0:
+        return nowhere
     squares = np.minimum(np.square(residual / mixture_of(fit).scale), 9.0)
     known = fit.statistics
     gram = known.pooled_gram / known.weight.sum()
     if len(rows) < len(kept):
         gram = sample.gram(part, v) / total
     excess = sample.gram(part, v * squares) / total - (v @ squares / total) * gram
-    norms = np.sqrt(np.maximum(np.diagonal(gram), 1e-300))
-    gram, excess = gram / norms / norms[:, None], excess / norms / norms[:, None]
-    gram[np.diag_indices(q)] += 1e-10
-    values, vectors = la.eigh(excess, gram, subset_by_index=[q - 1, q - 1])
-    return float(values[0]), float(np.sqrt(8.0 * q / total)), vectors[:, 0] / norms
+    # Of directions without support nothing is known, and a step there would have no end.
+    basis = supported_basis(gram, LEAST_SUPPORT)
+    k = basis.shape[1]
+    if k == 0:
+        return nowhere
+    values, vectors = la.eigh(basis.T @ excess @ basis, subset_by_index=[k - 1, k - 1])
+    return float(values[0]), float(np.sqrt(8.0 * q / total)), basis @ vectors[:, 0]
 
 
-def _rival_support(sample: Sample, fit: RoundsResult) -> float:
-    """Return how many clean rows a model of the remaining rows has, relative to this one's."""
+@dataclass(frozen=True, eq=False)
+class _Rival:
+    """A model of other rows, and how many clean ones it has relative to the first one's."""
+
+    fit: RoundsResult
+    support: float
+
+
+def _rival(sample: Sample, fit: RoundsResult) -> _Rival | None:
+    """Return a model of the remaining rows, if there is one."""
     mixture = mixture_of(fit)
     q = sample.fleet.n_coef
     v, ours = sample.weights(fit), mixture.clean
@@ -145,20 +250,22 @@ def _rival_support(sample: Sample, fit: RoundsResult) -> float:
     rest = (v < 0.5).astype(np.float64)
     # Rows near both models are not among the rest, so half of ours may already be a rival.
     if rest.sum() < max(0.5 * ours, 4.0 * q):
-        return 0.0
+        return None
     # A rival wider than this is none, and a pace that has passed it finds only wider ones.
     widest = 4.0 * mixture.scale
     limit = (PASSED * widest) ** 2
     alone = sample.only(rest).fit(lambda record: limit < record.pace < np.inf)
     if not isinstance(alone.pace, CalibratedPace) or mixture_of(alone).scale > widest:
-        return 0.0
-    rival = sample.fit(unheard, continued(alone))
+        return None
+    rival = sample.fit(no_callback, continued(alone))
     if not isinstance(rival.pace, CalibratedPace) or rival.losses is None:
-        return 0.0
+        return None
+    if sample.is_more_trusted(fit, rival):
+        return None
     theirs, their_v = mixture_of(rival), sample.weights(rival)
     is_other = v @ their_v < 0.5 * min(v.sum(), their_v.sum())
     is_model = information(rival.losses, theirs)[1] > 4.0 * q and theirs.scale < 3 * mixture.scale
-    return theirs.clean / ours if is_other and is_model else 0.0
+    return _Rival(rival, theirs.clean / ours) if is_other and is_model else None
 
 
 def _evenly(rows: NDArray[np.intp], q: int, enough: tuple[int, int]) -> NDArray[np.intp]:

@@ -2,17 +2,21 @@
 
 As in FAST-LTS: fit as many rows as there are coefficients exactly, concentrate on the half of the
 rows with the smallest residuals, and keep the best. With ten coefficients or fewer a clean subset
-comes up often enough; with a hundred it never does.
+comes up often enough, and with thirty one that is clean but for a few; with a hundred never.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from easyfirst.contracts import Matrix, Vector
 
 MOST_COEFFICIENTS = 10
+MOST_COEFFICIENTS_OF_FEW_ROWS = 30
 MOST_ROWS = 1000  # concentration on more rows costs more and finds nothing else
 TRIES = 500
 KEPT = 10
@@ -32,7 +36,7 @@ def elemental_starts(
         rows = rng.choice(n, MOST_ROWS, replace=False)
         design, y, n, kept = design[rows], y[rows], MOST_ROWS, KEPT_OF_MANY_ROWS
     half = (n + q + 1) // 2
-    subsets = np.argsort(rng.random((TRIES, n)), axis=1)[:, :q]
+    subsets = np.argpartition(rng.random((TRIES, n)), q - 1, axis=1)[:, :q]
     systems = design[subsets]
     sizes = np.prod(np.linalg.norm(systems, axis=2), axis=1)
     regular = np.abs(np.linalg.det(systems)) > 1e-10 * sizes
@@ -40,11 +44,16 @@ def elemental_starts(
         return []
     targets = y[subsets[regular]][..., None]
     coefs = np.linalg.solve(systems[regular], targets)[..., 0]
+    products = _Products.of(design, y)
+    at = _Halves.of(design, y, coefs, half)
     for _ in range(2):
-        coefs, spread = _concentrate(design, y, coefs, half)
-    coefs = coefs[np.argsort(spread, kind="stable")[:kept]]
+        at = _Halves.of(design, y, at.refitted(products), half)
+    at = at.best(kept)
     for _ in range(20):
-        coefs, spread = _concentrate(design, y, coefs, half)
+        last, at = at, _Halves.of(design, y, at.refitted(products), half)
+        if np.array_equal(last.spread, at.spread):
+            break
+    coefs, spread = at.coefs, at.spread
     order = np.argsort(spread, kind="stable")
     coefs, spread = coefs[order], spread[order]
     new = np.concatenate(([True], np.diff(spread) > 1e-9 * spread[1:]))
@@ -55,18 +64,59 @@ def elemental_starts(
     ]
 
 
-def _concentrate(design: Matrix, y: Vector, coefs: Matrix, half: int) -> tuple[Matrix, Vector]:
-    """Refit each candidate to the half it fits best; returns (coefs, sum of squares there)."""
-    q = design.shape[1]
-    best = np.argpartition(np.abs(y - coefs @ design.T), half - 1, axis=1)[:, :half]
-    rows, targets = design[best], y[best]
-    grams = np.einsum("aij,aik->ajk", rows, rows)
-    # A trace of ridge keeps repeated rows from making a candidate's system singular.
-    grams += (1e-10 / q) * np.trace(grams, axis1=1, axis2=2)[:, None, None] * np.eye(q)
-    rhs = np.einsum("aij,ai->aj", rows, targets)[..., None]
-    coefs = np.linalg.solve(grams, rhs)[..., 0]
-    squares = np.square(y - coefs @ design.T)
-    return coefs, np.partition(squares, half - 1, axis=1)[:, :half].sum(axis=1)
+@dataclass(frozen=True, eq=False)
+class _Products:
+    """For every row the products of its columns, each pair once, and with y.
+
+    Gram matrices of many selections of rows are then one product of matrices.
+    """
+
+    values: Matrix
+    places: NDArray[np.intp]  # in `values`, of each entry of a Gram matrix
+
+    @classmethod
+    def of(cls, design: Matrix, y: Vector) -> _Products:
+        """Multiply the columns of a design."""
+        q = design.shape[1]
+        first, second = np.triu_indices(q)
+        places = np.zeros((q, q), dtype=np.intp)
+        places[first, second] = places[second, first] = np.arange(first.size)
+        return cls(np.hstack([design[:, first] * design[:, second], design * y[:, None]]), places)
+
+    def normal_equations(self, selected: NDArray[np.bool_]) -> tuple[Matrix, Matrix]:
+        """Return Gram matrix and right-hand side of every selection of rows."""
+        sums = selected.astype(np.float64) @ self.values
+        n_pairs = self.values.shape[1] - len(self.places)
+        return sums[:, self.places], sums[:, n_pairs:]
+
+
+@dataclass(frozen=True, eq=False)
+class _Halves:
+    """Candidates, the half of the rows that each fits best, and the sum of squares there."""
+
+    coefs: Matrix
+    rows: NDArray[np.bool_]
+    spread: Vector
+
+    @classmethod
+    def of(cls, design: Matrix, y: Vector, coefs: Matrix, half: int) -> _Halves:
+        """Judge candidates."""
+        squares = np.square(y - coefs @ design.T)
+        nearest = np.partition(squares, half - 1, axis=1)[:, :half]
+        return cls(coefs, squares <= nearest[:, half - 1 :], nearest.sum(axis=1))
+
+    def best(self, kept: int) -> _Halves:
+        """Return the candidates with the smallest sums."""
+        first = np.argsort(self.spread, kind="stable")[:kept]
+        return _Halves(self.coefs[first], self.rows[first], self.spread[first])
+
+    def refitted(self, products: _Products) -> Matrix:
+        """Return the least-squares coefficients of every half."""
+        grams, rhs = products.normal_equations(self.rows)
+        q = rhs.shape[1]
+        # A trace of ridge keeps repeated rows from making a candidate's system singular.
+        grams += (1e-10 / q) * np.trace(grams, axis1=1, axis2=2)[:, None, None] * np.eye(q)
+        return np.asarray(np.linalg.solve(grams, rhs[..., None])[..., 0])
 
 
 def _consistency(share: float) -> float:

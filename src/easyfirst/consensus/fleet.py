@@ -9,10 +9,13 @@ from typing import Any
 import numpy as np
 
 from easyfirst.consensus.statistics import Diagonal, StackedStatistics
-from easyfirst.contracts import Batch, LightStep, Matrix, Pace, Spread, Vector, Workers
-from easyfirst.local import products, steps, together, weighing
+from easyfirst.contracts import Batch, Matrix, Pace, Spread, Vector, Workers
+from easyfirst.local import derivatives, products, steps, subproblem, weighing
+from easyfirst.local.derivatives import Expansion
 from easyfirst.local.steps import Change, Description
-from easyfirst.local.weighing import Problem, Weighting, Whitener
+from easyfirst.local.subproblem import Pull, Response, Terms
+from easyfirst.local.weighing import NoiseRule, Problem, Weighting, Whitener
+from easyfirst.losses import Loss
 from easyfirst.summaries import LossSummary
 
 # Columns further from zero than this many of their standard deviations are shifted: products
@@ -20,6 +23,7 @@ from easyfirst.summaries import LossSummary
 FAR_FROM_ZERO = 16.0
 
 # Of y, relative to its mean: residuals that are rounding errors then fall below the finest bin.
+STEPS_TO_CENTER = 6  # of Huber's rule
 LEAST_SPREAD = 2.0**-10
 
 Weightings = Sequence[Weighting]
@@ -39,11 +43,13 @@ class Fleet:
     column_variance: Vector  # of each column, from some of the rows
     n_features: int
     spread: Spread = map
+    spread_of_y: float = 1.0
+    least_y: float = -np.inf
 
     @property
     def n_coef(self) -> int:
         """Number of coefficients, the intercept included."""
-        return self.n_features + int(self.problem.frame.fit_intercept)
+        return self.n_features + int(self.problem.coordinates.fit_intercept)
 
     @property
     def n_batches(self) -> int:
@@ -52,22 +58,31 @@ class Fleet:
 
     @classmethod
     def meet(cls, workers: Workers, problem: Problem, spread: Spread = map) -> Fleet:
-        """Ask every batch to describe itself, and settle the frame and the anchor from it."""
-        facts: list[Description] = workers.map(LightStep(steps.describe), None, None)
-        _require_rows(facts)
-        anchor = _spread_of_y(facts, problem.frame.fit_intercept)
-        n_rows = tuple(fact.n_weighted for fact in facts)
-        frame = problem.frame
-        if frame.fit_intercept:
-            frame = replace(frame, shift=_shift(facts))
+        """Ask every batch to describe itself, and settle the coordinates and the anchor from it."""
+        descriptions: list[Description] = workers.map(steps.describe, None, problem.loss)
+        _require_rows(descriptions)
+        _require_suitable_y(descriptions, problem.loss)
+        spread_of_y = _spread_of_y(descriptions, problem.coordinates.fit_intercept)
+        anchor = 1.0 if problem.loss.unit_free else spread_of_y
+        n_rows = tuple(each.n_weighted for each in descriptions)
+        coordinates = problem.coordinates
+        if coordinates.fit_intercept:
+            coordinates = replace(coordinates, shift=_shift(descriptions))
         return cls(
             workers=workers,
-            problem=replace(problem, frame=frame, anchor=anchor),
+            problem=replace(
+                problem,
+                coordinates=coordinates,
+                anchor=anchor,
+                has_trusted=any(each.n_trusted for each in descriptions),
+            ),
             n_rows=n_rows,
-            total_weight=sum(fact.total_weight for fact in facts),
-            column_variance=np.square(_columns(facts)[1]),
-            n_features=facts[0].column_sum.size,
+            total_weight=sum(each.total_weight for each in descriptions),
+            column_variance=np.square(_columns(descriptions)[1]),
+            n_features=descriptions[0].column_sum.size,
             spread=spread,
+            spread_of_y=spread_of_y,
+            least_y=min(each.y_least for each in descriptions),
         )
 
     def every_row(self) -> Weightings:
@@ -86,6 +101,30 @@ class Fleet:
             for i, (coef, same) in enumerate(zip(coefs, is_first, strict=True))
         ]
 
+    def judged(self, coef: Vector, rule: NoiseRule, shares: Matrix) -> Weightings:
+        """Return weightings by a noise model; shares[i] are those of batch i's bands."""
+        at = tuple(coef.tolist())
+        return [
+            Weighting(at, noise_rule=replace(rule, shares=tuple(own))) for own in shares.tolist()
+        ]
+
+    def clean_center(self, now: Weightings, start: float = 0.0) -> float:
+        """Return the middle of the clean rows' residuals, by the pull of their rule."""
+        center = start
+        for _ in range(STEPS_TO_CENTER):
+            messages = [(weighting, center) for weighting in now]
+            replies = self.workers.map(steps.clean_pull, messages, self.problem)
+            pull, weight = np.sum(replies, axis=0).tolist()
+            center += pull / weight if weight > 0 else 0.0
+        return center
+
+    def scatter(self, now: Weightings, scale: float) -> tuple[Matrix, float, float]:
+        """Return the totals of `steps.scatter` over all batches."""
+        messages = [(weighting, scale) for weighting in now]
+        replies = self.workers.map(steps.scatter, messages, self.problem)
+        outer = np.sum([reply[0] for reply in replies], axis=0)
+        return outer, sum(reply[1] for reply in replies), sum(reply[2] for reply in replies)
+
     def summarize(self, weightings: Weightings) -> LossSummary:
         """Return the histogram of all residuals, as the weightings would judge them."""
         return self._summary(
@@ -95,8 +134,12 @@ class Fleet:
     def _summary(self, weightings: Weightings, counts: Sequence[Vector]) -> LossSummary:
         first = weightings[0]
         assert first.coef is not None
+        every, trusted = np.stack(counts), None
+        if self.problem.has_trusted:
+            every, trusted = every[:, :-1], every[:, -1].sum(axis=0)
         return LossSummary(
-            counts=np.stack(counts),
+            counts=every,
+            trusted=trusted,
             anchor=self.problem.anchor,
             n_coef=len(first.coef),
             studentized=first.whitener is not None,
@@ -111,28 +154,43 @@ class Fleet:
         """Weigh all rows and return their statistics, building on a reference where that pays."""
         nothing = [None] * self.n_batches
         changes = list(map(Change, now, before or nothing, reference or nothing))
-        # Where most weights are those of a reference, few rows have to be looked at closely.
-        step = steps.form if reference is None else LightStep(steps.form)
-        return StackedStatistics.stack(self.workers.map(step, changes, self.problem))
+        return StackedStatistics.stack(self.workers.map(steps.form, changes, self.problem))
 
     def sweep(
-        self, point: Vector, metric: Matrix | Diagonal, now: Weightings, before: Weightings
+        self, point: Vector, preconditioner: Matrix | Diagonal, now: Weightings, before: Weightings
     ) -> tuple[LossSummary, StackedStatistics]:
         """Weigh all rows by `point` in one pass: their losses, and their statistics around it."""
         changes = list(map(Change, now, before))
-        replies = self.workers.map(together.sweep, changes, self.problem)
+        replies = self.workers.map(steps.sweep, changes, self.problem)
         losses = self._summary(now, [counts for counts, _ in replies])
-        return losses, StackedStatistics.around(point, metric, [tally for _, tally in replies])
+        return losses, StackedStatistics.around(
+            point, preconditioner, [tally for _, tally in replies]
+        )
 
-    def curve(self, now: Weightings, direction: Vector) -> Vector:
-        """Return D'R D direction over all rows."""
-        message = (self.problem, direction)
+    def expand(
+        self, now: Weightings, before: Weightings | None, expansion: Expansion
+    ) -> StackedStatistics:
+        """Weigh all rows and return the statistics of any loss around given coefficients."""
+        nothing = [None] * self.n_batches
+        changes = list(map(Change, now, before or nothing))
+        replies = self.workers.map(derivatives.expand, changes, (self.problem, expansion))
+        return StackedStatistics.expanded(expansion.coef, replies)
+
+    def curve(
+        self, now: Weightings, direction: Vector, expansion: Expansion | None = None
+    ) -> Vector:
+        """Return D'R D direction over all rows, which may count by their curvature, too."""
+        message = (self.problem, direction, expansion)
         return np.asarray(np.sum(self.workers.map(products.curve, now, message), axis=0))
 
     def column_squares(self, now: Weightings) -> Vector:
         """Return the diagonal of D'R D over all rows."""
         replies = self.workers.map(products.column_squares, now, self.problem)
         return np.asarray(np.sum(replies, axis=0))
+
+    def respond(self, pulls: Sequence[Pull], terms: Terms) -> list[Response]:
+        """Let every batch solve its part of a consensus iteration."""
+        return self.workers.map(subproblem.respond, pulls, terms)
 
     def weights(self, now: Weightings) -> list[Vector]:
         """Return the weight of every row, batch by batch."""
@@ -141,16 +199,14 @@ class Fleet:
     def influence(self, now: Weightings, scale: float) -> Vector:
         """Return the totals of `steps.influence` over all batches."""
         messages = [(weighting, scale) for weighting in now]
-        return np.asarray(
-            np.sum(self.workers.map(together.influence, messages, self.problem), axis=0)
-        )
+        return np.asarray(np.sum(self.workers.map(steps.influence, messages, self.problem), axis=0))
 
     def sample(self, size: int, seed: int) -> list[Batch]:
         """Return about `size` rows, drawn from every batch in proportion to its rows."""
         total = sum(self.n_rows)
         quotas = [min(rows, -(-size * rows // total)) for rows in self.n_rows]
         messages = [(quota, seed, number) for number, quota in enumerate(quotas)]
-        return self.workers.map(LightStep(steps.sample), messages, None)
+        return self.workers.map(steps.sample, messages, None)
 
     def triangles(self, now: Weightings) -> list[Matrix]:
         """Return the triangular factor of every batch's weighted rows."""
@@ -163,13 +219,13 @@ class Fleet:
         return np.asarray(np.sum(replies, axis=0))
 
 
-def _require_rows(facts: Sequence[Description]) -> None:
-    if not any(fact.n_weighted for fact in facts):
+def _require_rows(descriptions: Sequence[Description]) -> None:
+    if not any(each.n_weighted for each in descriptions):
         raise ValueError(
-            f"none of the {len(facts)} batches holds a row of positive weight: there is nothing "
-            f"to fit"
+            f"none of the {len(descriptions)} batches holds a row of positive weight: there is "
+            f"nothing to fit"
         )
-    widths = [fact.column_sum.size for fact in facts]
+    widths = [each.column_sum.size for each in descriptions]
     odd = [number for number, width in enumerate(widths) if width != widths[0]]
     if odd:
         raise ValueError(
@@ -178,25 +234,32 @@ def _require_rows(facts: Sequence[Description]) -> None:
         )
 
 
-def _spread_of_y(facts: Sequence[Description], around_mean: bool) -> float:
+def _require_suitable_y(descriptions: Sequence[Description], loss: Loss) -> None:
+    for number, each in enumerate(descriptions):
+        if each.complaint is not None:
+            raise ValueError(f"loss={loss!r} {each.complaint} (batch {number})")
+
+
+def _spread_of_y(descriptions: Sequence[Description], around_mean: bool) -> float:
     """Return the root mean square of y, around its mean if there is an intercept."""
-    weight = np.array([fact.total_weight for fact in facts])
-    means = np.array([fact.y_mean for fact in facts])
-    center = weight @ means / weight.sum() if around_mean else 0.0
-    scatter = sum(fact.y_scatter for fact in facts) + weight @ np.square(means - center)
+    weight = np.array([each.total_weight for each in descriptions])
+    means = np.array([each.y_mean for each in descriptions])
+    center = weight @ means / weight.sum() if around_mean else np.zeros(means.shape[1:])
+    between = np.sum(weight @ np.square(means - center))
+    scatter = sum(each.y_scatter for each in descriptions) + between
     # The spread of a constant y is rounding: it takes its anchor from the size of y, if it has one.
     spread = float(np.sqrt(scatter / weight.sum()))
-    return max(spread, LEAST_SPREAD * abs(float(center))) or 1.0
+    return max(spread, LEAST_SPREAD * float(np.max(np.abs(center)))) or 1.0
 
 
-def _columns(facts: Sequence[Description]) -> tuple[Vector, Vector]:
+def _columns(descriptions: Sequence[Description]) -> tuple[Vector, Vector]:
     """Return mean and standard deviation of every column, from the rows described."""
-    rows = sum(fact.column_rows for fact in facts)
-    mean = np.sum([fact.column_sum for fact in facts], axis=0) / rows
-    square = np.sum([fact.column_square for fact in facts], axis=0) / rows
+    rows = sum(each.column_rows for each in descriptions)
+    mean = np.sum([each.column_sum for each in descriptions], axis=0) / rows
+    square = np.sum([each.column_square for each in descriptions], axis=0) / rows
     return mean, np.sqrt(np.maximum(square - np.square(mean), 0.0))
 
 
-def _shift(facts: Sequence[Description]) -> Vector | None:
-    mean, spread = _columns(facts)
+def _shift(descriptions: Sequence[Description]) -> Vector | None:
+    mean, spread = _columns(descriptions)
     return mean if np.any(np.abs(mean) > FAR_FROM_ZERO * spread) else None

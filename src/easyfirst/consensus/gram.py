@@ -7,42 +7,58 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg as la
+from numpy.typing import NDArray
 
+from easyfirst.consensus import proximal
 from easyfirst.consensus.solution import Solution
 from easyfirst.consensus.statistics import Diagonal, Objective, StackedStatistics
 from easyfirst.contracts import Matrix, Vector
+from easyfirst.local.design import Design
 
 # Below this reciprocal condition number of the column-scaled Gram matrix, Cholesky has lost
 # every digit and directions without information are cut off instead.
 SINGULAR = 1e-14
+# Variance of a column, over its mean square, that may be rounding errors of their difference.
+NO_SPREAD = 1e-11
 # Reciprocal condition number of the scaled matrix from which no digit needs a second thought.
 WELL_CONDITIONED = 1e-6
+LARGE_PART = 0.3  # of a column in a direction of length one
 
 
 @dataclass(frozen=True, eq=False)
-class Tether:
+class ProximalTerm:
     """A weak pull towards the last coefficients, for those that the weighted rows say nothing of.
 
-    It leaves the place where the rounds come to rest as it is, and keeps a level whose rows are
-    all out for the moment where it was, instead of at zero, where they would stay out for ever.
+    It does not move the point to which the rounds converge. The coefficient of a category whose
+    rows are all set aside for now stays where it was, instead of at zero, where they would stay
+    out.
     """
 
     point: Vector
     strength: Vector
 
 
-def solve(stats: StackedStatistics, objective: Objective, tether: Tether | None = None) -> Solution:
-    """Minimise losses plus a quadratic penalty with all batches at the same coefficients."""
+def solve(
+    stats: StackedStatistics,
+    objective: Objective,
+    prox_term: ProximalTerm | None = None,
+    start: Vector | None = None,
+) -> Solution:
+    """Minimise losses plus penalty with all batches at the same coefficients.
+
+    In closed form where the penalty is quadratic; iteratively from `start` (zero) where it is not.
+    """
     diagonal = objective.penalty_diagonal(stats.n_coef)
+    matrix, rhs = stats.pooled_gram, stats.pooled_rhs
+    if diagonal is not None:
+        matrix = matrix + np.diag(diagonal)
+    if prox_term is not None:
+        matrix, rhs = _with_prox_term(matrix, rhs, prox_term, objective.fit_intercept)
     if diagonal is None:
-        raise ValueError(
-            f"solver='gram' needs a quadratic penalty, got {objective.penalty!r}; use solver='admm'"
-        )
-    matrix, rhs = stats.pooled_gram + np.diag(diagonal), stats.pooled_rhs
-    if tether is not None:
-        matrix = matrix + np.diag(tether.strength)
-        rhs = rhs + tether.strength * tether.point
-    z, _ = solve_normal(matrix, rhs)
+        begin = np.zeros(stats.n_coef) if start is None else start
+        z = proximal.minimise(matrix, rhs, objective, begin)
+    else:
+        z, _ = solve_normal(matrix, rhs, objective.fit_intercept)
     return Solution(
         z=z,
         coefs=np.tile(z, (stats.n_batches, 1)),
@@ -55,33 +71,186 @@ def solve(stats: StackedStatistics, objective: Objective, tether: Tether | None 
     )
 
 
+def _with_prox_term(
+    matrix: Matrix, rhs: Vector, term: ProximalTerm, has_intercept: bool
+) -> tuple[Matrix, Vector]:
+    """Return the equations with a proximal term.
+
+    Where a column does not vary among the weighted rows, what they say of it is rounding errors,
+    which may outweigh the term: such a coefficient stays at its point.
+    """
+    slopes = slice(len(rhs) - 1 if has_intercept else len(rhs))
+    constant = np.zeros(len(rhs), dtype=bool)
+    spread, squares = variances(matrix, has_intercept), np.diagonal(matrix)[slopes]
+    constant[slopes] = spread <= NO_SPREAD * np.maximum(squares, 0.0)
+    if constant.any():
+        rhs = rhs - matrix[:, constant] @ term.point[constant]
+        rhs[constant] = 0.0
+        matrix = matrix * np.outer(~constant, ~constant)
+    return matrix + np.diag(term.strength), rhs + term.strength * term.point
+
+
 def rank(stats: StackedStatistics, objective: Objective) -> int:
-    """Return how many directions the weighted rows and a quadratic penalty determine."""
-    diagonal = objective.penalty_diagonal(stats.n_coef)
-    penalty = np.zeros(stats.n_coef) if diagonal is None else diagonal
+    """Return how many directions the weighted rows and the penalty determine.
+
+    A penalty that is not quadratic is taken to determine what the rows leave open.
+    """
+    penalty = objective.penalty_diagonal(stats.n_coef)
+    if penalty is None:
+        return stats.n_coef
     if isinstance(stats.pooled_gram, Diagonal):
         return int(np.sum(stats.pooled_gram.diagonal() + penalty > 0))
-    return solve_normal(stats.pooled_gram + np.diag(penalty), stats.pooled_rhs)[1]
+    matrix = stats.pooled_gram + np.diag(penalty)
+    return solve_normal(matrix, stats.pooled_rhs, objective.fit_intercept)[1]
 
 
-def solve_normal(gram: Matrix, rhs: Vector) -> tuple[Vector, int]:
+def weighted_least_squares(
+    design: Design, y: Vector, weights: Vector, ones_last: bool = False
+) -> tuple[Vector, int]:
+    """Return the coefficients that minimise sum weights (y - D coef)**2, and their rank.
+
+    `ones_last` says that the design's last column is the intercept's already.
+    """
+    gram, rhs = design.gram(weights, y)
+    return solve_normal(gram, rhs, design.coordinates.fit_intercept or ones_last)
+
+
+def solve_normal(
+    gram: Matrix, rhs: Vector, has_intercept: bool = False, least: float = 0.0
+) -> tuple[Vector, int]:
     """Solve gram @ z = rhs for a positive semidefinite matrix; returns (z, rank).
 
-    Columns are scaled to unit diagonal first, so the answer does not depend on their units.
-    Where the matrix is singular, z is the solution of least norm in the scaled coordinates.
+    With an intercept, whose column is the last, the others are centred first. Columns are scaled
+    to unit diagonal, so the answer depends neither on their units nor on where their zero is.
+    Where the matrix is singular, z is the solution of least norm in those coordinates: directions
+    of which the rows say nothing get zero, as do those with an eigenvalue below `least` there.
     """
-    norms = np.sqrt(np.maximum(np.diagonal(gram), 0.0))
-    used = norms > 0
-    scale = np.divide(1.0, norms, out=np.zeros_like(norms), where=used)
-    matrix = gram * scale[:, None] * scale
-    target = rhs * scale
-    matrix[~used, ~used] = 1.0
-    solved = _cholesky(matrix, target)
-    if solved is None:
-        solved, rank = _least_norm(matrix, target)
-    else:
-        rank = len(rhs)
-    return solved * scale, rank - int(np.sum(~used))
+    if not has_intercept:
+        return _Scaled.of(gram, np.diagonal(gram)).solve(rhs, least)
+    total = float(gram[-1, -1])
+    if not total > 0.0:
+        return np.zeros(len(rhs)), 0
+    mean, centred = _centred(gram)
+    scaled = _Scaled.of(centred, np.diagonal(gram)[:-1])
+    slopes, rank = scaled.solve(rhs[:-1] - mean * rhs[-1], least)
+    return np.append(slopes, rhs[-1] / total - mean @ slopes), rank + 1
+
+
+def _centred(gram: Matrix) -> tuple[Vector, Matrix]:
+    """Return the means of the columns and the Gram matrix around them; the last column is ones."""
+    mean = gram[:-1, -1] / gram[-1, -1]
+    return mean, gram[:-1, :-1] - gram[-1, -1] * np.outer(mean, mean)
+
+
+def variances(gram: Matrix, has_intercept: bool) -> Vector:
+    """Return the sums of squares of the columns, around their means if there is an intercept."""
+    if not has_intercept:
+        return np.asarray(np.diagonal(gram))
+    return np.asarray(np.diagonal(_centred(gram)[1]))
+
+
+@dataclass(frozen=True, eq=False)
+class _Scaled:
+    """A positive semidefinite matrix with unit diagonal, and how far rounding reaches in it.
+
+    `scale` takes the columns there, and is 0 for those without any spread. `rounding` is the size
+    of what the diagonal was computed from, over the diagonal.
+    """
+
+    matrix: Matrix
+    scale: Vector
+    rounding: Vector
+
+    @classmethod
+    def of(cls, matrix: Matrix, squares: Vector) -> _Scaled:
+        """Scale a matrix whose diagonal was left over from `squares`."""
+        diagonal = np.diagonal(matrix)
+        used = diagonal > NO_SPREAD * np.maximum(squares, 0.0)
+        root = np.sqrt(np.where(used, diagonal, 1.0))
+        scale = np.where(used, 1.0 / root, 0.0)
+        scaled = matrix * scale[:, None] * scale
+        scaled[~used, ~used] = 1.0
+        rounding = np.where(used, squares / np.where(used, diagonal, 1.0), 1.0)
+        return cls(scaled, scale, np.maximum(rounding, 1.0))
+
+    def solve(self, rhs: Vector, least: float = 0.0) -> tuple[Vector, int]:
+        """Return the solution of least norm for the matrix as it was, and its rank."""
+        target = rhs * self.scale
+        n_unused = int(np.sum(self.scale == 0))
+        factored = _factor(self.matrix) if least == 0.0 else None
+        if factored is not None and factored[1] > SINGULAR * np.max(self.rounding, initial=1.0):
+            solved = la.cho_solve((factored[0], True), target, check_finite=False)
+            return np.asarray(solved * self.scale), len(rhs) - n_unused
+        values, basis = self.directions(least)
+        solved = basis @ ((basis.T @ target) / values)
+        return np.asarray(solved * self.scale), len(values) - n_unused
+
+    def directions(self, least: float = 0.0) -> tuple[Vector, Matrix]:
+        """Return the eigenvalues above rounding errors and `least`, and their vectors."""
+        values, vectors = la.eigh(self.matrix, check_finite=False)
+        reach = len(values) * np.max(values, initial=0.0) + np.square(vectors).T @ self.rounding
+        kept = values > np.maximum(SINGULAR * reach, least)
+        return values[kept], vectors[:, kept]
+
+    def inverse_root(self, least: float = 0.0) -> Matrix:
+        """Return R with R R' the inverse of the matrix as it was, zero where that is singular."""
+        factored = _factor(self.matrix) if least == 0.0 else None
+        if factored is not None and factored[1] > WELL_CONDITIONED:
+            identity = np.eye(len(self.scale))
+            root = la.solve_triangular(
+                factored[0], identity, lower=True, trans="T", check_finite=False
+            )
+            return np.asarray(self.scale[:, None] * root)
+        values, basis = self.directions(least)
+        return np.asarray(self.scale[:, None] * basis / np.sqrt(values))
+
+
+def weakest_direction(gram: Matrix, has_intercept: bool) -> float:
+    """Return the least eigenvalue above rounding errors, columns centred and scaled."""
+    return float(np.min(_scaled(gram, has_intercept).directions()[0], initial=np.inf))
+
+
+def without_constant_columns(z: Vector, gram: Matrix, has_intercept: bool) -> Vector:
+    """Return coefficients with zero for columns that do not vary; predictions are the same there.
+
+    `gram` is that of the rows that count. An earlier fit may have given such a column any value.
+    """
+    unused = _scaled(gram, has_intercept).scale == 0
+    lost = np.flatnonzero(unused & (z[: unused.size] != 0.0))
+    if not lost.size:
+        return z
+    changed = z.copy()
+    changed[lost] = 0.0
+    if has_intercept:
+        changed[-1] += _centred(gram)[0][lost] @ z[lost]
+    return changed
+
+
+def without_weak_directions(
+    z: Vector, gram: Matrix, has_intercept: bool, least: float
+) -> tuple[Vector, NDArray[np.intp]]:
+    """Return coefficients with zero in directions of eigenvalues below `least`.
+
+    The others keep their values, since they are orthogonal; the intercept keeps the mean
+    prediction. And which columns have the largest part in those directions.
+    """
+    scaled = _scaled(gram, has_intercept)
+    values, vectors = scaled.directions()
+    weak = vectors[:, values <= least]
+    slopes = z[: len(scaled.scale)]
+    norms = np.divide(1.0, scaled.scale, out=np.zeros_like(slopes), where=scaled.scale > 0)
+    part = scaled.scale * (weak @ (weak.T @ (norms * slopes)))
+    changed = z.copy()
+    changed[: len(part)] -= part
+    if has_intercept:
+        changed[-1] += _centred(gram)[0] @ part
+    return changed, np.flatnonzero(np.max(np.abs(weak), axis=1, initial=0.0) > LARGE_PART)
+
+
+def _scaled(gram: Matrix, has_intercept: bool) -> _Scaled:
+    if not has_intercept:
+        return _Scaled.of(gram, np.diagonal(gram))
+    return _Scaled.of(_centred(gram)[1], np.diagonal(gram)[:-1])
 
 
 def is_well_conditioned(gram: Matrix, least: float = WELL_CONDITIONED) -> bool:
@@ -105,6 +274,48 @@ def relative_range(gram: Matrix, other: Matrix) -> tuple[float, float]:
     return float(values[0]), float(values[-1])
 
 
+def supported_basis(gram: Matrix, least: float) -> Matrix:
+    """Return B with B'gram B the identity, spanning the directions that the rows support.
+
+    Those left out have less than `least` of the best supported one's support, columns scaled.
+    """
+    norms = np.sqrt(np.maximum(np.diagonal(gram), 0.0))
+    scale = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0)
+    scaled = gram * scale[:, None] * scale
+    factored = _factor(scaled)
+    if factored is not None and factored[1] > least:
+        identity = np.eye(len(scale))
+        root = la.solve_triangular(factored[0], identity, lower=True, trans="T", check_finite=False)
+        return np.asarray(scale[:, None] * root)
+    values, vectors = la.eigh(scaled, check_finite=False)
+    kept = values > least * np.max(values, initial=0.0)
+    return np.asarray(scale[:, None] * vectors[:, kept] / np.sqrt(values[kept]))
+
+
+def solve_where_supported(
+    gram: Matrix, rhs: Vector, every: Matrix, least: float, has_intercept: bool
+) -> Vector:
+    """Solve gram @ z = rhs with zero in directions that have lost nearly all of their support.
+
+    That is, less than `least` of what they have in `every`, the matrix of all rows.
+    """
+    if not has_intercept:
+        return _solve_in(supported_basis(every, SINGULAR), gram, rhs, least)
+    mean, centred = _centred(gram)
+    around = _centred(every)[1]
+    has_spread = np.diagonal(around) > NO_SPREAD * np.diagonal(every)[:-1]
+    basis = supported_basis(around * np.outer(has_spread, has_spread), SINGULAR)
+    slopes = _solve_in(basis, centred, rhs[:-1] - mean * rhs[-1], least)
+    return np.append(slopes, rhs[-1] / gram[-1, -1] - mean @ slopes)
+
+
+def _solve_in(basis: Matrix, gram: Matrix, rhs: Vector, least: float) -> Vector:
+    values, vectors = la.eigh(basis.T @ gram @ basis, check_finite=False)
+    kept = values > least
+    known = basis @ vectors[:, kept]
+    return np.asarray(known @ ((known.T @ rhs) / values[kept]))
+
+
 def inverse_diagonal(gram: Matrix) -> Vector:
     """Return the diagonal of the inverse; infinite for coefficients that the rows leave open.
 
@@ -125,27 +336,20 @@ def inverse_diagonal(gram: Matrix) -> Vector:
     return np.where(is_open, np.inf, diagonal)
 
 
-def inverse_root(gram: Matrix, diagonal: Vector | None) -> Matrix:
-    """Return a matrix R with R R' the inverse of gram + diagonal (least-norm where singular)."""
+def inverse_root(
+    gram: Matrix, diagonal: Vector | None, has_intercept: bool = False, least: float = 0.0
+) -> Matrix:
+    """Return a matrix R with R R' the inverse of gram + diagonal (least-norm where singular).
+
+    Directions with an eigenvalue below `least` count as singular.
+    """
     matrix = gram if diagonal is None else gram + np.diag(diagonal)
-    norms = np.sqrt(np.maximum(np.diagonal(matrix), 0.0))
-    scale = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0)
-    scaled = matrix * scale[:, None] * scale
-    factored = _factor(scaled)
-    if factored is not None and factored[1] > WELL_CONDITIONED:
-        identity = np.eye(len(scale))
-        root = la.solve_triangular(factored[0], identity, lower=True, trans="T", check_finite=False)
-        return np.asarray(scale[:, None] * root)
-    values, vectors = la.eigh(scaled, check_finite=False)
-    kept = values > values[-1] * SINGULAR * len(values)
-    return np.asarray(scale[:, None] * vectors[:, kept] / np.sqrt(values[kept]))
-
-
-def _cholesky(matrix: Matrix, target: Vector) -> Vector | None:
-    factored = _factor(matrix)
-    if factored is None or factored[1] < SINGULAR:
-        return None
-    return np.asarray(la.cho_solve((factored[0], True), target, check_finite=False))
+    if not has_intercept or not matrix[-1, -1] > 0.0:
+        return _Scaled.of(matrix, np.diagonal(matrix)).inverse_root(least)
+    mean, centred = _centred(matrix)
+    root = _Scaled.of(centred, np.diagonal(matrix)[:-1]).inverse_root(least)
+    last = np.append(-(mean @ root), 1.0 / np.sqrt(matrix[-1, -1]))
+    return np.vstack([np.hstack([root, np.zeros((len(root), 1))]), last])
 
 
 def _factor(matrix: Matrix) -> tuple[Matrix, float] | None:
@@ -159,10 +363,3 @@ def _factor(matrix: Matrix) -> tuple[Matrix, float] | None:
     (condition,) = la.get_lapack_funcs(("pocon",), (matrix,))
     reciprocal, _ = condition(factor, np.linalg.norm(matrix, 1), uplo="L")
     return factor, float(reciprocal)
-
-
-def _least_norm(matrix: Matrix, target: Vector) -> tuple[Vector, int]:
-    values, vectors = la.eigh(matrix, check_finite=False)
-    kept = values > values[-1] * SINGULAR * len(values)
-    basis = vectors[:, kept]
-    return basis @ ((basis.T @ target) / values[kept]), int(kept.sum())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 import narwhals as nw
@@ -64,6 +64,14 @@ class History:
 
     def __repr__(self) -> str:
         return f"<History of {len(self.rounds)} rounds and {len(self.iterations)} iterations>"
+
+    def followed_by(self, other: History) -> History:
+        """Return both paths as one, the rounds of the second numbered on."""
+        offset = self.rounds[-1].round if self.rounds else 0
+        return History(
+            self.rounds + tuple(replace(r, round=r.round + offset) for r in other.rounds),
+            self.iterations + tuple(replace(i, round=i.round + offset) for i in other.iterations),
+        )
 
     def to_frame(
         self, what: Literal["rounds", "iterations"] = "rounds", backend: Any = "pandas"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from easyfirst.consensus.fleet import Fleet, Weightings
-from easyfirst.consensus.gram import inverse_diagonal, solve_normal
+from easyfirst.consensus.gram import inverse_diagonal, inverse_root, solve_normal
 from easyfirst.consensus.statistics import Diagonal
 from easyfirst.contracts import Matrix, Vector
 
@@ -32,7 +32,7 @@ def standard_errors(
     rest = max(weight - q, 1.0)
     worth = max(slope - q * slope_squared / max(slope, 1e-300), 1.0)
     inverse = _inverse_diagonal(gram, weight)
-    shift = fleet.problem.frame.shift
+    shift = fleet.problem.coordinates.shift
     if shift is not None:
         inverse[-1] = _at_zero(gram, inverse, shift)
     known = np.isfinite(inverse)  # an exact fit times an unknown coefficient is still unknown
@@ -40,12 +40,37 @@ def standard_errors(
     return np.asarray(np.sqrt(inverse))
 
 
+def sandwich_errors(
+    fleet: Fleet, weightings: Weightings, scale: float, gram: Matrix | Diagonal
+) -> Vector:
+    """Return standard errors that hold whatever the noise depends on.
+
+    cov = (sum w / sum psi')**2 n / (n - q) G^-1 (sum psi**2 d d') G^-1, with psi = w r the pull of
+    a row and G the weighted Gram matrix: the sandwich of White, for rows whose pull is not linear.
+    """
+    if isinstance(gram, Diagonal):
+        return standard_errors(fleet, weightings, scale, gram)
+    outer, weight, slope = fleet.scatter(weightings, scale)
+    q = fleet.n_coef
+    root = inverse_root(gram, None)
+    half = root.T @ outer @ root
+    where = np.eye(q)
+    shift = fleet.problem.coordinates.shift
+    if shift is not None:
+        where[-1, :-1] = -shift  # the intercept is meant where the columns are zero
+    variance = np.sum((where @ root) * (where @ root @ half), axis=1)
+    few = weight / max(weight - q, 1.0)
+    unknown = np.isinf(inverse_diagonal(gram))
+    errors = np.sqrt(np.maximum(variance, 0.0) * few) * weight / max(slope, 0.2 * weight)
+    return np.where(unknown, np.inf, errors)
+
+
 def _at_zero(gram: Matrix | Diagonal, inverse: Vector, shift: Vector) -> float:
     """Return the intercept's entry where the columns are zero, not where the shifted ones are."""
     if isinstance(gram, Diagonal) or not np.all(np.isfinite(inverse)):
         return float(inverse[-1] + np.sum(np.square(shift[shift != 0]) * inverse[:-1][shift != 0]))
     where = np.append(-shift, 1.0)
-    return float(where @ solve_normal(gram, where)[0])
+    return float(where @ solve_normal(gram, where, True)[0])
 
 
 def _inverse_diagonal(gram: Matrix | Diagonal, weight: float) -> Vector:

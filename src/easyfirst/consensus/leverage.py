@@ -2,7 +2,7 @@
 
 Least squares follows a tight cluster of far rows whatever their y; easy-first rounds that begin
 there never leave it. No row is judged by its X alone: far rows are left out of a start, and may
-form strata with a clean share of their own. The scores depend neither on the units of the
+form bands with a clean share of their own. The scores depend neither on the units of the
 columns nor on where their zero is.
 """
 
@@ -16,7 +16,7 @@ import scipy.linalg as la
 from numpy.typing import NDArray
 
 from easyfirst.contracts import Matrix, Vector
-from easyfirst.local.strata import FarRule
+from easyfirst.local.far_rows import FarRule
 
 CENTRAL_HALF = 1.3489795003921634  # length of the central half of N(0, 1)
 BODY = 3.0  # rows within so many shortest-half scales of the centre make up the body

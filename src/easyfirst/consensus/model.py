@@ -2,67 +2,136 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from easyfirst.calibration import (
-    CleanMixture,
-    clean_mass,
-    corrupted_interval,
-    mass_quantile,
+from easyfirst.calibration import CleanMixture, corrupted_interval, mass_quantile, signed_quantile
+from easyfirst.consensus import calibrated_rounds, noise_rounds, self_paced
+from easyfirst.consensus.calibrated_rounds import Start
+from easyfirst.consensus.count_rounds import count_errors, fit_counts, residual_noise
+from easyfirst.consensus.diagnosis import (
+    SecondModelEvidence,
+    doubts_about,
+    doubts_where_nothing_is_explained,
+    find_second_model,
 )
-from easyfirst.consensus.diagnosis import Rivalry, doubts_about, look_for_rivals
+from easyfirst.consensus.extrapolation import FarPredictions, far_predictions, least_support
 from easyfirst.consensus.fleet import Fleet
-from easyfirst.consensus.gram import rank
+from easyfirst.consensus.gram import rank, without_constant_columns, without_weak_directions
+from easyfirst.consensus.half_clean import granting
 from easyfirst.consensus.history import History
-from easyfirst.consensus.inference import standard_errors
+from easyfirst.consensus.inference import sandwich_errors, standard_errors
+from easyfirst.consensus.misfit import Misfit, misfit_of
+from easyfirst.consensus.noise_rounds import NoiseState
+from easyfirst.consensus.point_masses import doubts_about_masses, notes_about_masses
 from easyfirst.consensus.polish import polish
-from easyfirst.consensus.rounds import OnRound, RoundSettings, RoundsResult, Start, run
-from easyfirst.consensus.sample import studentizes
-from easyfirst.consensus.starts import Found, find_start, mixture_of, thorough
-from easyfirst.consensus.statistics import Objective
+from easyfirst.consensus.rounds import Center, OnRound, RoundSettings, RoundsResult
+from easyfirst.consensus.sample import Sample, studentizes
+from easyfirst.consensus.second_opinion import Opinion, may_be_second_guessed, second_opinion
+from easyfirst.consensus.starts import SampleFit, find_start, mixture_of, thorough
+from easyfirst.consensus.statistics import Diagonal, Objective
 from easyfirst.consensus.status import Status
-from easyfirst.contracts import Vector
+from easyfirst.consensus.transforming import Advice, advised_transform
+from easyfirst.contracts import Matrix, Resident, Vector
+from easyfirst.local.weighing import row_weights
+from easyfirst.noise import (
+    NoiseModel,
+    ScaleRule,
+    clean_mass,
+    fit_noise_around,
+    likely_shares,
+    normal_fits,
+    of_mixture,
+    share_interval,
+)
+from easyfirst.noise.counts import NO_COUNTS, CountNoise
 from easyfirst.schedules import Calibrated, CalibratedPace
+from easyfirst.summaries import LossSummary
+
+Judging = Literal["no", "advise", "choose"]  # of transformations of y
+
+MUCH_WIDER = 2.0  # noise than the one that rounds began with: it is that of other rows
+NEARLY_ALL = 0.95  # clean share from which a fit is about that of all rows
+NOT_SEARCHED = (
+    "No search for a robust start was made, because solver='cg' (the default beyond 5,000 "
+    "columns) forms no matrix. A cluster of wrong rows far out in X may have pulled the fit. Use "
+    "solver='gram' (up to 16,384 columns), or select or combine columns first."
+)
 
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
     """What a calibrated fit knows besides its coefficients.
 
-    `clean_mass` holds the expected number of clean rows in each bin of |residual|.
+    `clean_mass` holds the expected number of clean rows in each bin, below and above zero.
+    `standard_errors` are not a number where regularizer or penalty permit none. Rows whose y is
+    one of the values `aside` are wrong, whatever their residual. For counts and amounts, rows are
+    judged by `counts`, and `noise` is about the roots of their deviances.
     """
 
-    mixture: CleanMixture
+    noise: NoiseModel
+    scale_rule: ScaleRule
     clean_mass: Vector
     anchor: float
     n_coef: int
     batch_shares: tuple[float, ...]
     corrupted_interval: tuple[float, float]
     standard_errors: Vector
+    aside: tuple[float, ...] = ()
+    counts: CountNoise = NO_COUNTS
+
+    @property
+    def is_of_counts(self) -> bool:
+        """Whether the noise is that of counts or amounts."""
+        return bool(self.counts.family)
+
+    @property
+    def has_standard_errors(self) -> bool:
+        """Whether standard errors are known."""
+        return not np.all(np.isnan(self.standard_errors))
 
     @property
     def corrupted_fraction(self) -> float:
         """The estimated share of corrupted rows."""
-        return 1.0 - self.mixture.share
+        return 1.0 - self.noise.share
 
-    def half_width(self, coverage: float) -> float:
-        """Return how far from its prediction a new clean row lies, with this probability.
+    def is_aside(self, y: Vector) -> NDArray[np.bool_]:
+        """Return which rows are wrong for their y alone."""
+        return np.isin(y, self.aside)
+
+    def bounds(self, coverage: float) -> tuple[float, float]:
+        """Return between which residuals a new clean row lies, with this probability.
+
+        In units of the row's own scale, which `scale_rule` gives.
 
         From the residuals of the clean rows, each counted by its weight. They are smaller than
         those of new rows by the share of the rows that the coefficients took.
         """
-        clean = self.mixture.clean
+        clean = max(self.noise.clean, 1.0)
         level = min(coverage * (1.0 + 1.0 / clean), 1.0)
         taken = min(self.n_coef / clean, 0.9)
-        inflation = np.sqrt((1.0 + taken) / (1.0 - taken))
-        return float(inflation * mass_quantile(self.clean_mass, self.anchor, level))
+        inflation = float(np.sqrt((1.0 + taken) / (1.0 - taken)))
+        mass = self.clean_mass.reshape(2, -1)
+        if self.noise.is_symmetric:
+            half = inflation * mass_quantile(mass.sum(axis=0), self.anchor, level)
+            return -half, half
+        tail = 0.5 * (1.0 - level)
+        return (
+            inflation * signed_quantile(mass, self.anchor, tail),
+            inflation * signed_quantile(mass, self.anchor, 1.0 - tail),
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class FittedModel:
-    """The result of a fit, in the solver's coordinates; `fleet` can weigh its rows."""
+    """The result of a fit, in the solver's coordinates; `fleet` can weigh its rows.
+
+    `redundant` are columns that differ in directions which were left out of the coefficients;
+    `far` is about rows that are predicted beyond any y.
+    """
 
     fleet: Fleet
     coef: Vector
@@ -70,8 +139,28 @@ class FittedModel:
     rounds: RoundsResult
     history: History
     status: Status
-    calibration: Calibration | None
-    doubts: tuple[str, ...]
+    calibration: Calibration | None = None
+    doubts: tuple[str, ...] = ()
+    opinion: Opinion = field(default_factory=Opinion)
+    advice: Advice | None = None
+    notes: tuple[str, ...] = ()
+    redundant: tuple[int, ...] = ()
+    far: FarPredictions | None = None
+    misfit: Misfit = field(default_factory=Misfit)
+
+    @property
+    def noise(self) -> NoiseModel | None:
+        """The noise around the coefficients, where it is known."""
+        return None if self.calibration is None else self.calibration.noise
+
+
+@dataclass(frozen=True, eq=False)
+class Ending:
+    """How a fit ends: whether solved once more, who judges weak directions, where it aims."""
+
+    exactly: bool
+    sample: Sample | None = None
+    center: Center = "middle"
 
 
 def fit_model(
@@ -81,66 +170,321 @@ def fit_model(
     seed: int,
     exactly: bool,
     on_round: OnRound,
+    judging: Judging = "no",
+) -> FittedModel | Advice:
+    """Fit all rows; `exactly` solves once more for the final weights.
+
+    `judging` says whether to look for a better transformation of y: the result knows what to
+    "advise", or it is the advice itself if one is to "choose".
+    """
+    if isinstance(settings.schedule, Calibrated) and not fleet.problem.loss.quadratic:
+        return _fit_counts(fleet, objective, settings, seed, on_round)
+    if isinstance(settings.schedule, Calibrated):
+        return _fit_calibrated(fleet, objective, settings, seed, exactly, on_round, judging)
+    result = self_paced.run(fleet, objective, settings, on_round)
+    return _fitted(fleet, objective, result, Ending(exactly))
+
+
+def _fit_counts(
+    fleet: Fleet, objective: Objective, settings: RoundSettings, seed: int, on_round: OnRound
 ) -> FittedModel:
-    """Fit all rows; `exactly` solves once more for the final weights."""
-    found: Found | None = None
+    """Fit counts or amounts beside corrupted ones."""
+    found = fit_counts(fleet, objective, settings, seed, on_round)
+    seen, state = found.seen, found.state
+    calibration = Calibration(
+        noise=residual_noise(seen),
+        scale_rule=ScaleRule.even(),
+        clean_mass=seen.clean_residuals.ravel(),
+        anchor=1.0,
+        n_coef=fleet.n_coef,
+        batch_shares=tuple(state.shares.tolist()),
+        corrupted_interval=found.interval,
+        standard_errors=count_errors(fleet, objective, found),
+        counts=state.noise,
+    )
+    fitted = _fitted(fleet, objective, found.rounds, Ending(exactly=False))
+    return replace(fitted, calibration=calibration, doubts=found.doubts)
+
+
+def _fit_calibrated(
+    fleet: Fleet,
+    objective: Objective,
+    settings: RoundSettings,
+    seed: int,
+    exactly: bool,
+    on_round: OnRound,
+    judging: Judging,
+) -> FittedModel | Advice:
+    """Find a start on a sample, fit all rows from it, read the noise off their residuals."""
+    found: SampleFit | None = None
     start: Start | None = None
-    rivalry = Rivalry()
+    second_model, opinion = SecondModelEvidence(), Opinion()
+    ending = Ending(exactly, center=settings.center)
+    advice: Advice | None = None
     # Without square matrices, starts cannot be compared: the pace grows on all rows.
-    if isinstance(settings.schedule, Calibrated) and settings.solver != "cg":
+    if settings.solver != "cg":
         found = find_start(fleet, objective, settings, seed, on_round)
-        found, rivalry = look_for_rivals(found)
-        fleet = replace(fleet, problem=replace(fleet.problem, far_rule=found.far_rule))
+        found, second_model = find_second_model(found)
+        opinion = second_opinion(found, second_model.is_rival)
+        if fleet.least_y > 0.0 and (
+            judging == "choose" or (judging == "advise" and opinion.structure.is_noticed)
+        ):
+            advice = advised_transform(found)
+            if advice is not None and judging == "choose":
+                return advice
+        problem = replace(fleet.problem, far_rule=found.far_rule, aside=found.aside)
+        fleet = replace(fleet, problem=problem)
         seen = np.maximum(fleet.column_variance, found.sample.fleet.column_variance)
         fleet = replace(fleet, column_variance=seen)
-        if found.sample.n_samples >= sum(fleet.n_rows):
+        if found.whole.n_samples >= sum(fleet.n_rows):
             settings = thorough(settings)
         few = studentizes(fleet.total_weight, fleet.n_coef)
-        settings = replace(settings, studentize=few)
+        settings = replace(granting(settings, found.granted), studentize=few)
         start = found.start(fleet)
-    result = run(fleet, objective, settings, on_round, start)
-    coef, settled = result.solution.z, False
-    if exactly and not result.is_refined:
+        ending = replace(ending, sample=found.sample if settings.leaves_out_weak else None)
+    if opinion.start is not None and opinion.is_preferred:
+        fleet = replace(fleet, problem=replace(fleet.problem, far_rule=None))
+        result = noise_rounds.run(fleet, objective, opinion.start, on_round)
+        fitted = _by_noise(fleet, objective, result, opinion.start, ending)
+        doubts = doubts_where_nothing_is_explained(found, fitted.noise or opinion.start.noise)
+    else:
+        result = calibrated_rounds.run(fleet, objective, settings, on_round, start)
+        fitted = _with_its_noise(fleet, objective, result, opinion.start, ending, on_round)
+        doubts = doubts_about(result, second_model, fitted.noise)
+    masses = found.masses if found else ()
+    return replace(
+        _counting_aside(fitted),
+        history=_joined(found, fitted.rounds),
+        doubts=(*doubts, *doubts_about_masses(masses), *([] if found else [NOT_SEARCHED])),
+        opinion=opinion,
+        advice=advice,
+        notes=notes_about_masses(masses),
+        far=far_predictions(found.sample, fitted.coef) if found else None,
+        misfit=_misfit(found, fitted),
+    )
+
+
+def _misfit(found: SampleFit | None, fitted: FittedModel) -> Misfit:
+    known = fitted.calibration
+    if found is None or known is None:
+        return Misfit()
+    return misfit_of(found, fitted.coef, known.noise, known.scale_rule)
+
+
+def _counting_aside(fitted: FittedModel) -> FittedModel:
+    """Return the fit with rows that were set aside counted among the corrupted ones."""
+    found, losses, fleet = fitted.calibration, fitted.rounds.losses, fitted.fleet
+    if found is None or losses is None or not fleet.problem.aside:
+        return fitted
+    noise, kept = found.noise, losses.total / fleet.total_weight
+    rows = losses.counts.sum(axis=(1, 2, 3)) / np.array(fleet.n_rows)
+    is_counted = fleet.total_weight == sum(fleet.n_rows)
+    shares = np.array(found.batch_shares) * (rows if is_counted else kept)
+    low, high = found.corrupted_interval
+    calibration = replace(
+        found,
+        noise=replace(
+            noise,
+            total=noise.total / kept,
+            share=noise.share * kept,
+            levels=tuple(kept * level for level in noise.levels),
+        ),
+        batch_shares=tuple(shares.tolist()),
+        corrupted_interval=(1.0 - (1.0 - low) * kept, 1.0 - (1.0 - high) * kept),
+        aside=fleet.problem.aside,
+    )
+    return replace(fitted, calibration=calibration)
+
+
+def _with_its_noise(
+    fleet: Fleet,
+    objective: Objective,
+    result: RoundsResult,
+    around: NoiseState | None,
+    ending: Ending,
+    on_round: OnRound,
+) -> FittedModel:
+    """Read the noise off the residuals of calibrated rounds, and go on where it says so."""
+    if not isinstance(result.pace, CalibratedPace) or result.losses is None:
+        return _fitted(fleet, objective, result, ending)
+    mixture = mixture_of(result)
+    keeps_all = result.pace.value == np.inf or not may_be_second_guessed(fleet.problem)
+    is_even = around is None or around.scale_rule.is_even
+    if keeps_all or (is_even and normal_fits(result.losses, mixture)):
+        return _by_mixture(fleet, objective, result, mixture, ending)
+    is_other = False
+    if around is None:
+        read = fit_noise_around(result.losses, mixture)
+        around = NoiseState(result.solution.z, read.model, ScaleRule.even(), read.kind)
+        # Only the corrupted part differs from what was thought: weights by it are better.
+        is_other = read.model.is_normal
+    # Least squares of nearly all rows, and the noise is not normal: far rows pull too hard.
+    is_plain = is_even and mixture.share > NEARLY_ALL
+    has_matrix = result.statistics.matrix is not None
+    is_quadratic = objective.penalty_diagonal(fleet.n_coef) is not None
+    if (is_other or is_plain) and has_matrix and is_quadratic:
+        more = noise_rounds.run(fleet, objective, around, on_round)
+        wide = np.sqrt(0.5 * (more.pace.width or 0.0))
+        if is_other and wide > MUCH_WIDER * max(around.noise.scale, mixture.scale):
+            # Few rows may lead it far away, to where corrupted ones seem clean as well.
+            return _by_mixture(fleet, objective, result, mixture, ending)
+        result = replace(more, history=result.history.followed_by(more.history))
+    return _by_noise(fleet, objective, result, around, ending)
+
+
+def _by_mixture(
+    fleet: Fleet,
+    objective: Objective,
+    result: RoundsResult,
+    mixture: CleanMixture,
+    ending: Ending,
+) -> FittedModel:
+    """Return the fit with the noise that its pace was read from."""
+    losses = result.losses
+    assert isinstance(result.pace, CalibratedPace)
+    assert losses is not None
+    noise = of_mixture(mixture)
+    calibration = Calibration(
+        noise=noise,
+        scale_rule=ScaleRule.even(),
+        clean_mass=clean_mass(losses, noise).ravel(),
+        anchor=losses.anchor,
+        n_coef=losses.n_coef,
+        batch_shares=result.pace.shares,
+        corrupted_interval=corrupted_interval(losses, mixture),
+        standard_errors=_standard_errors(fleet, objective, result, mixture.scale),
+    )
+    return replace(_fitted(fleet, objective, result, ending), calibration=calibration)
+
+
+def _by_noise(
+    fleet: Fleet,
+    objective: Objective,
+    result: RoundsResult,
+    around: NoiseState,
+    ending: Ending,
+) -> FittedModel:
+    """Return the fit with the noise read off the residuals of all rows, and rows judged by it.
+
+    The intercept is moved to what is to be predicted: the middle of the clean rows by Huber's rule,
+    so their mean where they are symmetric and towards their median where not, or what was chosen.
+    """
+    fitted = _fitted(fleet, objective, result, ending)
+    errors = np.full(fleet.n_coef, np.nan)
+    if objective.penalty.smooth:
+        errors = sandwich_errors(
+            fleet, result.weightings, around.noise.scale, result.statistics.pooled_gram
+        )
+    at, losses = noise_rounds.read_anew(fleet, replace(around, coef=fitted.coef))
+    is_off = ending.center != "middle" or not at.noise.is_symmetric
+    if objective.fit_intercept and is_off:
+        offset = noise_rounds.clean_center(fleet, at, losses, ending.center)
+        moved = np.append(at.coef[:-1], at.coef[-1] + offset)
+        at, losses = noise_rounds.read_anew(fleet, replace(at, coef=moved))
+    calibration = Calibration(
+        noise=at.noise,
+        scale_rule=at.scale_rule,
+        clean_mass=clean_mass(losses, at.noise).ravel(),
+        anchor=losses.anchor,
+        n_coef=losses.n_coef,
+        batch_shares=_by_batch(losses, likely_shares(losses, at.noise)),
+        corrupted_interval=share_interval(losses, at.noise),
+        standard_errors=errors,
+    )
+    rounds = replace(result, weightings=noise_rounds.judged(fleet, at, losses))
+    return replace(fitted, coef=at.coef, rounds=rounds, calibration=calibration)
+
+
+def _by_batch(losses: LossSummary, shares: Matrix) -> tuple[float, ...]:
+    totals = losses.counts.sum(axis=(2, 3))
+    means = np.sum(shares * totals, axis=1) / np.maximum(totals.sum(axis=1), 1e-300)
+    return tuple(means.tolist())
+
+
+def _fitted(
+    fleet: Fleet, objective: Objective, result: RoundsResult, ending: Ending
+) -> FittedModel:
+    """Return what the rounds found, solved once more on request."""
+    coef, is_full_rank = result.solution.z, False
+    problem = fleet.problem
+    is_exact = result.is_refined or not (problem.loss.quadratic and problem.n_outputs == 1)
+    if ending.exactly and not is_exact:
         polished = polish(fleet, objective, result.statistics, result.weightings, coef)
-        coef, settled = polished.coef, polished.settled
-    calibration = _calibration(fleet, result)
+        coef, is_full_rank = polished.coef, polished.is_full_rank
+        result = _weighed_by(fleet, result, coef)
+    found, (coef, redundant) = coef, _supported(fleet, objective, result, coef, ending.sample)
+    if not np.array_equal(coef, found):
+        result = _judged_at(fleet, result, coef)
     return FittedModel(
         fleet=fleet,
+        redundant=redundant,
         coef=coef,
-        rank=coef.size if settled else rank(result.statistics, objective),
+        rank=coef.size if is_full_rank else _rank(fleet, objective, result),
         rounds=result,
-        history=_joined(found, result),
+        history=result.history,
         status=result.status,
-        calibration=calibration,
-        doubts=doubts_about(result, rivalry),
     )
 
 
-def _calibration(fleet: Fleet, result: RoundsResult) -> Calibration | None:
-    if not isinstance(result.pace, CalibratedPace) or result.losses is None:
-        return None
-    mixture = mixture_of(result)
-    return Calibration(
-        mixture=mixture,
-        clean_mass=clean_mass(result.losses, mixture),
-        anchor=result.losses.anchor,
-        n_coef=result.losses.n_coef,
-        batch_shares=result.pace.shares,
-        corrupted_interval=corrupted_interval(result.losses, mixture),
-        standard_errors=standard_errors(
-            fleet, result.weightings, mixture.scale, result.statistics.pooled_gram
-        ),
+def _supported(
+    fleet: Fleet,
+    objective: Objective,
+    result: RoundsResult,
+    coef: Vector,
+    sample: Sample | None,
+) -> tuple[Vector, tuple[int, ...]]:
+    """Return the coefficients without directions that are better left out, and their columns."""
+    matrix = result.statistics.matrix
+    if sample is None or matrix is None or not objective.is_unpenalised:
+        return coef, ()
+    coef = without_constant_columns(coef, matrix, objective.fit_intercept)
+    weights = row_weights(Resident(sample.rows), result.weightings[0], fleet.problem)
+    least = least_support(sample, weights, matrix)
+    if least == 0.0:
+        return coef, ()
+    supported, columns = without_weak_directions(coef, matrix, objective.fit_intercept, least)
+    return supported, tuple(columns.tolist())
+
+
+def _rank(fleet: Fleet, objective: Objective, result: RoundsResult) -> int:
+    """Return how many coefficients the kept rows determine, whether or not their loss bends."""
+    stats = result.statistics
+    if stats.squares is None:
+        return rank(stats, objective)
+    if stats.matrix is None:
+        return rank(replace(stats, pooled_gram=Diagonal(stats.squares)), objective)
+    return rank(fleet.form(result.weightings), objective)
+
+
+def _weighed_by(fleet: Fleet, result: RoundsResult, coef: Vector) -> RoundsResult:
+    """Return the result with its rows weighed by these coefficients, if one set judged them all."""
+    last = result.solution.z
+    judges = {weighting.coef for weighting in result.weightings}
+    if judges != {tuple(last.tolist())} or np.array_equal(coef, last):
+        return result
+    return _judged_at(fleet, result, coef)
+
+
+def _judged_at(fleet: Fleet, result: RoundsResult, coef: Vector) -> RoundsResult:
+    """Return the result moved to other coefficients, with its rows weighed by them."""
+    points = np.tile(coef, (fleet.n_batches, 1))
+    whitener = result.weightings[0].whitener
+    return replace(
+        result,
+        solution=result.solution.moved_to(coef),
+        weightings=fleet.weightings(points, result.pace, whitener),
     )
 
 
-def _joined(found: Found | None, result: RoundsResult) -> History:
+def _standard_errors(
+    fleet: Fleet, objective: Objective, result: RoundsResult, scale: float
+) -> Vector:
+    """Return standard errors where the formula holds: weights of known slope, a smooth penalty."""
+    if not (fleet.problem.regularizer.is_posterior and objective.penalty.smooth):
+        return np.full(fleet.n_coef, np.nan)
+    return standard_errors(fleet, result.weightings, scale, result.statistics.pooled_gram)
+
+
+def _joined(found: SampleFit | None, result: RoundsResult) -> History:
     """Return the history of the start and of the rounds on all rows as one."""
-    if found is None:
-        return result.history
-    first = found.fit.history
-    offset = first.rounds[-1].round if first.rounds else 0
-    return History(
-        first.rounds + tuple(replace(r, round=r.round + offset) for r in result.history.rounds),
-        first.iterations
-        + tuple(replace(i, round=i.round + offset) for i in result.history.iterations),
-    )
+    return result.history if found is None else found.fit.history.followed_by(result.history)

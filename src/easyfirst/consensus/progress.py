@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-# A step that shrinks by less than this from one round to the next shows a metric that does not fit.
+# A step that shrinks by less than this from one round to the next shows a poor preconditioner.
 STALLED = 0.5
 LATER_STEPS = 2.0  # what is left, over what the last two steps alone would say
 CAREFUL = 0.5  # length of a step where rows are few,
@@ -25,10 +25,10 @@ class Progress:
         """Forget the last step: the pace still grows."""
         self.moved = self.left = np.inf
 
-    def note(self, moved: float, by_metric: bool) -> bool:
-        """Take note of a step; returns whether the metric that led it leads on too slowly."""
+    def note(self, moved: float, preconditioned: bool) -> bool:
+        """Record a step; return whether steps with this preconditioner converge too slowly."""
         last, self.moved, self.left = self.moved, moved, moved
-        if not (by_metric and np.isfinite(last)):
+        if not (preconditioned and np.isfinite(last)):
             return False
         shrunk = moved / max(last, 1e-300)
         if shrunk > STALLED:

@@ -1,8 +1,9 @@
 """Finding where to begin: several fits of a sample of the rows, and the choice between them.
 
 The sample is drawn across all batches and fitted here, on the driver. The first fit begins at
-least squares. Others leave rows aside that lie far out in X, or begin at elemental subsets; they
-run only where they could matter. The fit that gathers the most clean rows per unit of scale wins.
+least squares. Others leave rows aside that lie far out in X, or begin at least absolute deviations
+or at elemental subsets; they run only where they could matter. The fit that gathers the most clean
+rows per unit of scale wins.
 """
 
 from __future__ import annotations
@@ -10,22 +11,46 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from easyfirst.calibration import CleanMixture, log_likelihood, shortfall
-from easyfirst.consensus.elemental import MOST_COEFFICIENTS, MOST_ROWS, elemental_starts
+from easyfirst.consensus.absolute import absolute_start
+from easyfirst.consensus.calibrated_rounds import Start
+from easyfirst.consensus.elemental import (
+    MOST_COEFFICIENTS,
+    MOST_COEFFICIENTS_OF_FEW_ROWS,
+    MOST_ROWS,
+    elemental_starts,
+)
 from easyfirst.consensus.fleet import Fleet
-from easyfirst.consensus.gram import is_well_conditioned, relative_range, solve_normal
+from easyfirst.consensus.gram import (
+    is_well_conditioned,
+    relative_range,
+    solve_where_supported,
+    variances,
+)
+from easyfirst.consensus.half_clean import likelier_fit
 from easyfirst.consensus.history import RoundRecord
-from easyfirst.consensus.levels import regain_lost_levels
+from easyfirst.consensus.huber import weighted_fit
 from easyfirst.consensus.leverage import far_rules
-from easyfirst.consensus.rounds import OnRound, RoundSettings, RoundsResult, Start
-from easyfirst.consensus.sample import SCREENED_FEATURES, Sample, dense_rows, studentizes
+from easyfirst.consensus.point_masses import (
+    PointMass,
+    judged_masses,
+    point_masses,
+    with_weights,
+)
+from easyfirst.consensus.rare_columns import recover_rare_columns
+from easyfirst.consensus.rounds import OnRound, RoundSettings, RoundsResult
+from easyfirst.consensus.sample import SCREENED_FEATURES, Sample, studentizes
+from easyfirst.consensus.short_runs import ends_of
 from easyfirst.consensus.statistics import Objective
 from easyfirst.contracts import Matrix, Pace, Spread, Vector
-from easyfirst.local.strata import FarRule
+from easyfirst.local.design import dense
+from easyfirst.local.far_rows import FarRule
 from easyfirst.schedules import Calibrated, CalibratedPace
 
 SMALLEST_SAMPLE, LARGEST_SAMPLE, ROWS_PER_COEFFICIENT = 20_000, 50_000, 125
@@ -33,10 +58,15 @@ GROWTH, MOST_GROWTH = 3, 9  # a sample whose fit is hollow is drawn again, large
 HOLLOW = 0.025  # shortfall of rows in the middle that a good fit does not reach
 ROWS_FOR_RULES = (2000, 5000)  # least and most rows by which distances in X are judged
 MATTERS = 3.0  # squared move of the fit without the far rows, in units of what chance explains
-LEAST_STRATUM = 30  # rows of a stratum that has a clean share of its own
-WORTH_A_METRIC = 3  # rows per sampled row from which products with X are cheaper than X'X
-CHANCES = 4  # that lost levels are given
+LEAST_BAND = 30  # rows of a band that has a clean share of its own
+WORTH_PRECONDITIONING = 3  # rows per sampled row from which products with X are cheaper than X'X
+CHANCES = 4  # that lost columns are given
 ALIKE = 1.5  # how much further than by chance two Gram matrices may lie apart and be the same
+TRUSTED_BESIDES = 4  # trusted rows besides one per coefficient from which they make a start
+ROWS_FOR_ABSOLUTE = (2000, 12)  # and per coefficient: enough for a start
+LOST = 1e-4  # support of a direction by the kept rows, over that by all rows, that is none
+PLAINLY_SUPPORTED = 1e-3  # reciprocal condition number from which nothing was lost
+NEARER = 0.8  # the median deviation of another start, over the fit's own, from which it is tried
 CLEARLY_BETTER = 0.01  # in log of clean share over scale
 
 _First = TypeVar("_First")
@@ -44,11 +74,30 @@ _Second = TypeVar("_Second")
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
-    """The chosen fit of a sample, and the sample it was found on."""
+class SampleFit:
+    """The chosen fit of a sample, the sample it was found on, and which rows are far out in X."""
 
     fit: RoundsResult
     sample: Sample
+    far: NDArray[np.bool_] | None = None
+    masses: tuple[PointMass, ...] = ()
+    drawn: Sample | None = None  # the sample with the rows that were set aside, if there are any
+
+    @property
+    def whole(self) -> Sample:
+        """All rows that were drawn."""
+        return self.drawn or self.sample
+
+    @property
+    def aside(self) -> tuple[float, ...]:
+        """Values of y whose rows took no part."""
+        return tuple(mass.value for mass in self.masses if mass.is_aside)
+
+    @property
+    def granted(self) -> float:
+        """The share of few rows that was taken as clean."""
+        assert isinstance(self.sample.settings.schedule, Calibrated)
+        return self.sample.settings.schedule.granted
 
     @property
     def far_rule(self) -> FarRule | None:
@@ -58,23 +107,23 @@ class Found:
     def start(self, fleet: Fleet) -> Start:
         """Return where the fit of all rows begins.
 
-        Where the sample is much smaller than the data, its Gram matrix serves as the metric of
-        the first rounds on all rows; likewise where it is all of the data in one batch. Several
-        batches have clean shares of their own, which the sample's rounds did not know.
+        Where the sample is much smaller than the data, its Gram matrix preconditions the
+        first rounds on all rows; likewise where it is all of the data in one batch. Several batches
+        have clean shares of their own, which the sample's rounds did not know.
         """
-        times = fleet.total_weight / self.sample.fleet.total_weight
+        times = fleet.total_weight / self.whole.fleet.total_weight
         start = continued(self.fit, times)
-        n_rows, n_sampled = sum(fleet.n_rows), self.sample.n_samples
+        n_rows, n_sampled = sum(fleet.n_rows), self.whole.n_samples
         is_same = n_rows == n_sampled and fleet.n_batches == 1
-        saves = is_same or n_rows >= WORTH_A_METRIC * n_sampled
+        saves = is_same or n_rows >= WORTH_PRECONDITIONING * n_sampled
         if start.gram is None or not (saves and is_well_conditioned(start.gram)):
             return start
         start = replace(start, pace=self._pace_of_all(fleet.n_batches))
         if is_same:
-            return replace(start, metric="own")
-        return replace(start, gram=times * self._metric(), metric="borrowed")
+            return replace(start, preconditioner="own")
+        return replace(start, gram=times * self._preconditioner(), preconditioner="borrowed")
 
-    def _metric(self) -> Matrix:
+    def _preconditioner(self) -> Matrix:
         """Return the sample's weighted Gram matrix, or a better estimate of what all rows have.
 
         If corruption takes no account of X, the matrix of all sampled rows has the same shape as
@@ -95,7 +144,7 @@ class Found:
         return replace(pace, thresholds=pace.thresholds * n_batches)
 
 
-def unheard(record: RoundRecord) -> bool:
+def no_callback(record: RoundRecord) -> bool:
     """Say nothing about rounds of fits that are only compared with others."""
     del record
     return False
@@ -103,7 +152,7 @@ def unheard(record: RoundRecord) -> bool:
 
 def find_start(
     fleet: Fleet, objective: Objective, settings: RoundSettings, seed: int, on_round: OnRound
-) -> Found:
+) -> SampleFit:
     """Fit a sample from several starts and return the best fit."""
     n_rows = sum(fleet.n_rows)
     wanted = ROWS_PER_COEFFICIENT * fleet.n_coef
@@ -113,7 +162,7 @@ def find_start(
         settings = thorough(settings)
     while True:
         sample = Sample.draw(fleet, objective, settings, size, seed)
-        found = _best_fit(sample, seed, on_round)
+        found = _fit_beside_masses(sample, seed, on_round)
         if found.fit.status.code == "callback" or not is_hollow(found.fit):
             return found
         if size >= min(n_rows, MOST_GROWTH * basic):
@@ -156,11 +205,40 @@ def is_hollow(fit: RoundsResult) -> bool:
     return shortfall(fit.losses, mixture) > float(HOLLOW + 2.0 / np.sqrt(mixture.clean))
 
 
-def _best_fit(sample: Sample, seed: int, on_round: OnRound) -> Found:
+def _fit_beside_masses(sample: Sample, seed: int, on_round: OnRound) -> SampleFit:
+    """Return the best fit, without the rows of point masses of y that are mistakes."""
+    masses, y = point_masses(sample), sample.rows.y
+    if not masses:
+        return _best_fit(sample, seed, on_round)
+    others = sample.only(~np.isin(y, [mass.value for mass in masses]))
+    found = _best_fit(others, seed, on_round)
+    if found.fit.status.code == "callback":
+        return found
+    if isinstance(found.fit.pace, CalibratedPace):
+        scale = mixture_of(found.fit).scale
+        masses = judged_masses(sample, masses, found.fit.solution.z, scale)
+    aside = [mass.value for mass in masses if mass.is_aside]
+    if len(aside) < len(masses):
+        others = sample.only(~np.isin(y, aside)) if aside else sample
+        # All rows of a value are fitted exactly by itself, which says nothing for that fit.
+        speaks = ~np.isin(others.rows.y, [mass.value for mass in masses])
+        found = _best_fit(others, seed, on_round, speaks, continued(found.fit))
+        masses = with_weights(masses, others.rows.y, found.sample.weights(found.fit))
+    return replace(found, masses=masses, drawn=sample)
+
+
+def _best_fit(
+    sample: Sample,
+    seed: int,
+    on_round: OnRound,
+    voters: NDArray[np.bool_] | None = None,
+    known: Start | None = None,
+) -> SampleFit:
+    """Return the best fit by the votes of these rows, from all starts and a known one."""
     rng = np.random.default_rng(seed)
     few_rows = sample.n_samples < sample.fleet.n_coef + 2
     if sample.rows.n_features > SCREENED_FEATURES or few_rows:
-        return Found(sample.fit(on_round), sample)
+        return SampleFit(sample.fit(on_round), sample)
     # Distances in X need no fit, and a core is idle now and then while the first one runs.
     first, screens = _side_by_side(
         sample.fleet.spread,
@@ -168,14 +246,23 @@ def _best_fit(sample: Sample, seed: int, on_round: OnRound) -> Found:
         lambda: _screens_that_matter(sample, rng),
     )
     if first.status.code == "callback":
-        return Found(first, sample)
+        return SampleFit(first, sample)
     fits = [first]
-    for start in _other_starts(sample, fits, screens, rng):
-        fit = sample.fit(unheard, start)
+    starts = chain([known] if known else [], _other_starts(sample, fits, screens, rng))
+    ends: list[Start] = []
+    for start in _distinct(sample, first, starts, ends):
+        fit = sample.fit(no_callback, start)
         if isinstance(fit.pace, CalibratedPace):
             fits.append(fit)
-    found = Found(_with_lost_levels(sample, _choose(fits)), sample)
-    return _keep_far_rows_apart(found, screens[0]) if screens else found
+    if screens:
+        inside = screens[0].score <= 1
+        voters = inside if voters is None else inside & voters
+    best = _choose(sample, fits, voters)
+    sample, best = likelier_fit(sample, best, ends)
+    found = SampleFit(_with_rare_columns_recovered(sample, best), sample)
+    if not screens:
+        return found
+    return replace(_keep_far_rows_apart(found, screens[0]), far=screens[0].score > 1)
 
 
 def _side_by_side(
@@ -203,11 +290,35 @@ def _screens_that_matter(sample: Sample, rng: np.random.Generator) -> Sequence[_
     few = int(np.clip(6 * sample.rows.n_features, *ROWS_FOR_RULES))
     rows = np.arange(n) if n <= few else np.sort(rng.choice(n, few, replace=False))
     others = np.setdiff1d(np.arange(n), rows) if n >= 2 * few else rows
-    judges = dense_rows(sample.rows.X[others[:: max(1, others.size // few)]])
-    rules = far_rules(dense_rows(sample.rows.X[rows]), judges)
+    judges = dense(sample.rows.X[others[:: max(1, others.size // few)]])
+    rules = far_rules(dense(sample.rows.X[rows]), judges)
     if not np.any(rules[0].score(judges) > 1):
         return ()
     return [_Screen(rule, rule.score(sample.rows.X)) for rule in rules]
+
+
+def _distinct(
+    sample: Sample, first: RoundsResult, starts: Iterator[Start], ends: list[Start]
+) -> Iterator[Start]:
+    """Yield where the starts lead, if elsewhere than to the first fit, each place once.
+
+    Of many rows the starts are few, and each of them depends on what became of the last. Of few,
+    `ends` takes note of all places, that of the first fit too.
+    """
+    is_plain = sample.rows.sample_weight is None and sample.objective.is_unpenalised
+    is_few = sample.n_samples <= MOST_ROWS and sample.trusted.size == 0
+    if not (is_few and is_plain and isinstance(first.pace, CalibratedPace)):
+        yield from starts
+        return
+    known = [start for start in (continued(first), *starts) if start.scale]
+    design, y = sample.design()
+    led = ends_of(design, y, [start.coef for start in known], [s.scale for s in known if s.scale])
+    reached: list[int] = []
+    for number in range(len(known)):
+        if not any(led.is_with(number, other) for other in reached):
+            reached.append(number)
+            ends.append(Start(led.coefs[number], float(led.scales[number])))
+    yield from ends[1:]
 
 
 def _other_starts(
@@ -217,43 +328,113 @@ def _other_starts(
     rng: np.random.Generator,
 ) -> Iterator[Start]:
     """Yield starts that could lead elsewhere than the fits made so far."""
+    is_few = sample.n_samples <= MOST_ROWS
     for screen in screens:
         kept = (screen.score <= 1).astype(np.float64)
-        if _depends_on_far_rows(sample, _choose(fits), kept):
-            screened = sample.only(kept).fit(unheard)
+        if np.all(kept > 0):
+            continue
+        # Asked at a fit that far rows have captured, they seem not to matter.
+        if is_few or _depends_on_far_rows(sample, _choose(sample, fits), kept):
+            screened = sample.only(kept).fit(no_callback)
             if isinstance(screened.pace, CalibratedPace):
                 yield continued(screened)
+    yield from _absolute_starts(sample, _choose(sample, fits))
     n_coef = sample.fleet.n_coef
-    if n_coef <= MOST_COEFFICIENTS:
+    if n_coef <= (MOST_COEFFICIENTS_OF_FEW_ROWS if is_few else MOST_COEFFICIENTS):
         design, y = sample.design()
-        if sample.n_samples <= MOST_ROWS:
-            all_rows = solve_normal(design.T @ design, design.T @ y)[0]
+        if is_few:
+            all_rows = weighted_fit(design, y, np.ones(y.size))
             rest = max(len(y) - n_coef, 1)
             yield Start(all_rows, float(np.sqrt(np.sum((y - design @ all_rows) ** 2) / rest)))
         for coef, scale in elemental_starts(design, y, rng):
             yield Start(coef, scale)
+    if sample.trusted.size:
+        yield from _trusted_starts(sample, fits)
 
 
-def _with_lost_levels(sample: Sample, fit: RoundsResult) -> RoundsResult:
-    """Return the fit, or a better one that keeps rows of levels which this one has lost."""
+def _absolute_starts(sample: Sample, best: RoundsResult) -> Iterator[Start]:
+    """Yield a start at least absolute deviations, if rows are few or the best fit is doubtful.
+
+    Of many rows, only where it lies much nearer to most of them than that fit does.
+    """
+    is_few = sample.n_samples <= MOST_ROWS
+    q = sample.fleet.n_coef
+    if not is_few and not is_hollow(best) and _supports_all(sample, best):
+        return
+    enough = max(ROWS_FOR_ABSOLUTE[0], ROWS_FOR_ABSOLUTE[1] * q)
+    rows = np.arange(0, sample.n_samples, -(-sample.n_samples // enough))
+    design, y = sample.design(rows)
+    coef, scale = absolute_start(design, y, sample.objective.fit_intercept)
+    theirs, ours = (np.median(np.abs(y - design @ z)) for z in (coef, best.solution.z))
+    if scale > 0 and (is_few or theirs < NEARER * ours):
+        yield Start(coef, scale)
+
+
+def _supports_all(sample: Sample, fit: RoundsResult) -> bool:
+    """Return whether the kept rows plainly say something of every direction."""
+    matrix = fit.statistics.pooled_gram
+    left = variances(matrix, sample.objective.fit_intercept)
+    there = sample.fleet.total_weight * sample.fleet.column_variance
+    return bool(np.all(left > LOST * there)) and is_well_conditioned(matrix, PLAINLY_SUPPORTED)
+
+
+def _trusted_starts(sample: Sample, fits: list[RoundsResult]) -> Iterator[Start]:
+    """Yield a start from the trusted rows alone, and one from what a distrusted fit sets aside."""
+    n_coef = sample.fleet.n_coef
+    left = sample.trusted.size - n_coef
+    if left >= TRUSTED_BESIDES:
+        design, y = sample.design(sample.trusted)
+        coef = weighted_fit(design, y, np.ones(y.size))
+        scale = float(np.sqrt(np.sum(np.square(y - design @ coef)) / left))
+        # Rows that took no part are further away: the coefficients have errors of their own.
+        yield Start(coef, scale * float(np.sqrt(1.0 + n_coef / sample.trusted.size)))
+    best = _choose(sample, fits)
+    if isinstance(best.pace, CalibratedPace) and sample.trusted_share(best) < 0.5:
+        aside = sample.untrusting_weights(best) < 0.5
+        if aside.sum() >= 2 * n_coef:
+            others = sample.only(aside.astype(np.float64)).fit(no_callback)
+            if isinstance(others.pace, CalibratedPace):
+                yield continued(others)
+
+
+def _with_rare_columns_recovered(sample: Sample, fit: RoundsResult) -> RoundsResult:
+    """Return the fit, or a better one that keeps rows of rare columns that this one has lost."""
+    fit = _with_lost_directions(sample, fit)
     for _ in range(CHANCES):
         if not isinstance(fit.pace, CalibratedPace):
             break
         scale = mixture_of(fit).scale
-        coef = regain_lost_levels(
-            sample.rows, sample.fleet.problem.frame, sample.weights(fit), fit.solution.z, scale
-        )
+        where = sample.fleet.problem.coordinates
+        coef = recover_rare_columns(sample.rows, where, sample.weights(fit), fit.solution.z, scale)
         if coef is None:
             break
-        other = sample.fit(unheard, Start(coef, scale))
+        other = sample.fit(no_callback, Start(coef, scale))
         if not isinstance(other.pace, CalibratedPace) or _peak(other) <= _peak(fit) + 1e-4:
             break
         fit = other
     return fit
 
 
-def _keep_far_rows_apart(found: Found, screen: _Screen) -> Found:
-    """Fit again with strata of far rows, if those hold fewer clean rows than the inside does.
+def _with_lost_directions(sample: Sample, fit: RoundsResult) -> RoundsResult:
+    """Return the fit, or one as good with zero in directions of which the kept rows say nothing.
+
+    An early fit to gross outliers may have given those any value, at which their rows stay out.
+    """
+    if not isinstance(fit.pace, CalibratedPace) or _supports_all(sample, fit):
+        return fit
+    if not sample.objective.is_unpenalised:  # a penalty has its own say on open directions
+        return fit
+    known, every = fit.statistics, sample.gram_of_every_row()
+    coef = solve_where_supported(
+        known.pooled_gram, known.pooled_rhs, every, LOST, sample.objective.fit_intercept
+    )
+    other = sample.fit(no_callback, Start(coef, mixture_of(fit).scale))
+    as_good = isinstance(other.pace, CalibratedPace) and _peak(other) > _peak(fit) - CLEARLY_BETTER
+    return other if as_good else fit
+
+
+def _keep_far_rows_apart(found: SampleFit, screen: _Screen) -> SampleFit:
+    """Fit again with bands of far rows, if those hold fewer clean rows than the inside does.
 
     Bad rows far out in X come near the fit by chance now and then, and each pulls like a hundred
     rows inside; their own clean share is what tells them apart.
@@ -262,7 +443,7 @@ def _keep_far_rows_apart(found: Found, screen: _Screen) -> Found:
     if not isinstance(fit.pace, CalibratedPace):
         return found
     rule, score = screen.rule, screen.score
-    cuts = tuple(cut for cut in rule.cuts if np.sum(score > cut) >= LEAST_STRATUM)
+    cuts = tuple(cut for cut in rule.cuts if np.sum(score > cut) >= LEAST_BAND)
     v = sample.weights(fit)
     inside = float(np.mean(v[score <= 1]))
     for cut in cuts:
@@ -270,14 +451,12 @@ def _keep_far_rows_apart(found: Found, screen: _Screen) -> Found:
         chance = 4.0 * np.sqrt(max(inside * (1.0 - inside), 0.01) / outside.size)
         if np.mean(outside) < inside - 0.05 - chance:
             apart = sample.with_far_rule(replace(rule, cuts=cuts))
-            return Found(apart.fit(unheard, continued(fit)), apart)
+            return SampleFit(apart.fit(no_callback, continued(fit)), apart)
     return found
 
 
 def _depends_on_far_rows(sample: Sample, fit: RoundsResult, kept: Vector) -> bool:
     """Return whether the fit moves further than chance when the far rows are left out."""
-    if np.all(kept > 0):
-        return False
     if not isinstance(fit.pace, CalibratedPace):
         return True
     v = sample.weights(fit)
@@ -290,28 +469,46 @@ def _depends_on_far_rows(sample: Sample, fit: RoundsResult, kept: Vector) -> boo
     return bool(step @ gram @ step > MATTERS * chance)
 
 
-def _choose(fits: Sequence[RoundsResult]) -> RoundsResult:
+def _choose(
+    sample: Sample, fits: Sequence[RoundsResult], voters: NDArray[np.bool_] | None = None
+) -> RoundsResult:
     """Return the fit with the highest peak: clean share over scale, majorities first.
 
     A fit that holds a minority of the rows replaces another only if its likelihood is higher as
-    well: a few rows in a tight lump have a high peak and explain nothing.
+    well: a few rows in a tight lump have a high peak and explain nothing. Where some rows are
+    trusted, a fit that agrees with clearly more of them comes first. Only `voters` have a
+    vote on the peak: a cluster far out in X, or rows that share their y, agree with the fit that
+    they have captured.
     """
     calibrated = [fit for fit in fits if isinstance(fit.pace, CalibratedPace)]
     if not calibrated:
         return fits[0]
+    peaks = {id(fit): _peak(fit, _share(sample, fit, voters)) for fit in calibrated}
     ranked = sorted(calibrated, key=lambda fit: mixture_of(fit).share < 0.5)
     best = ranked[0]
     for fit in ranked[1:]:
-        higher = _peak(fit) > _peak(best) + CLEARLY_BETTER
+        if sample.is_more_trusted(fit, best):
+            best = fit
+        if fit is best or sample.is_more_trusted(best, fit):
+            continue
+        higher = peaks[id(fit)] > peaks[id(best)] + CLEARLY_BETTER
         majority = mixture_of(fit).share >= 0.5
         if higher and (majority or _likelihood(fit) > _likelihood(best)):
             best = fit
     return best
 
 
-def _peak(fit: RoundsResult) -> float:
+def _share(sample: Sample, fit: RoundsResult, voters: NDArray[np.bool_] | None) -> float:
+    """Return the share of clean rows, of the voters only if there are others."""
+    if voters is None or not np.any(voters) or np.all(voters):
+        return mixture_of(fit).share
+    return float(np.mean(sample.weights(fit)[voters]))
+
+
+def _peak(fit: RoundsResult, share: float | None = None) -> float:
     mixture = mixture_of(fit)
-    return float(np.log(max(mixture.share, 1e-300) / mixture.free_scale))
+    own = mixture.share if share is None else share
+    return float(np.log(max(own, 1e-300) / mixture.free_scale))
 
 
 def _likelihood(fit: RoundsResult) -> float:

@@ -13,6 +13,8 @@ from easyfirst.contracts import Matrix, Vector
 from easyfirst.local.steps import Statistics
 from easyfirst.penalties import Penalty
 
+TALLIES = ("pacing", "weight", "selected", "changed", "total")
+
 
 @dataclass(frozen=True, eq=False)
 class Diagonal:
@@ -29,13 +31,26 @@ class Diagonal:
 
 
 @dataclass(frozen=True, eq=False)
+class ExpansionPoint:
+    """Where a loss was expanded: the point, the loss there, and minus half its gradient.
+
+    Kept beside the parabola, whose value at the point is rounded where the curvature is large.
+    """
+
+    point: Vector
+    loss: float
+    pull: Vector
+
+
+@dataclass(frozen=True, eq=False)
 class StackedStatistics:
     """The weighted statistics of m batches, and their sums in batch order.
 
     For the squared loss they say everything about the weighted rows: the loss at coefficients c
     is c'G c - 2 b'c + square, for all rows (`pooled_...`) as for each batch (`gram`, `rhs`).
-    Where the statistics were gathered `around` a point with a given metric, that metric stands
-    for the Gram matrix, and those of single batches are not known.
+    Where the statistics were gathered `around` a point with a preconditioner, that matrix stands
+    for the Gram matrix, and those of single batches are not known. `size` and `squares` give the
+    scale of the gradient where the loss is not squared: see `Statistics`.
     """
 
     pooled_gram: Any  # a Matrix, or a Diagonal where matrices would be too large
@@ -48,6 +63,9 @@ class StackedStatistics:
     selected: Vector
     changed: Vector
     total: Vector
+    size: float | None = None
+    squares: Vector | None = None
+    expansion: ExpansionPoint | None = None
 
     @classmethod
     def stack(cls, replies: Sequence[Statistics]) -> StackedStatistics:
@@ -65,24 +83,36 @@ class StackedStatistics:
 
     @classmethod
     def around(
-        cls, point: Vector, metric: Matrix | Diagonal, replies: Sequence[Statistics]
+        cls, point: Vector, preconditioner: Matrix | Diagonal, replies: Sequence[Statistics]
     ) -> StackedStatistics:
         """Stack replies that hold D'R(y - D point) for `rhs` and the loss there for `square`.
 
-        The quadratic with curvature `metric` that has this value and gradient at the point
-        replaces the exact one; minimising it is a step of gradient descent in that metric.
+        The quadratic with curvature `preconditioner` that has this value and gradient at the point
+        replaces the exact one; minimising it is a preconditioned gradient step.
         """
         gradient = np.sum([reply.rhs for reply in replies], axis=0)
         loss = float(np.sum([reply.square for reply in replies]))
-        moved = metric @ point
+        moved = preconditioner @ point
         return cls(
-            pooled_gram=metric,
+            pooled_gram=preconditioner,
             pooled_rhs=moved + gradient,
             pooled_square=loss + float(point @ moved + 2.0 * gradient @ point),
             gram=np.zeros((0, point.size, point.size)),
             rhs=np.zeros((0, point.size)),
             **_tallies(replies),
         )
+
+    @classmethod
+    def expanded(cls, point: Vector, replies: Sequence[Statistics]) -> StackedStatistics:
+        """Stack the expansions of any loss around a point: the parabola that touches it there."""
+        known: Any = np.sum([reply.gram for reply in replies], axis=0)
+        preconditioner = Diagonal(known) if known.ndim == 1 else known
+        size = float(np.sum([reply.size for reply in replies]))
+        squares = np.sum(np.array([reply.squares for reply in replies]), axis=0)
+        pull = np.sum([reply.rhs for reply in replies], axis=0)
+        expansion = ExpansionPoint(point, float(np.sum([reply.square for reply in replies])), pull)
+        stats = cls.around(point, preconditioner, replies)
+        return replace(stats, size=size, squares=squares, expansion=expansion)
 
     def moved(
         self, point: Vector, gradient: Vector, step: Vector, curved: Vector
@@ -105,9 +135,18 @@ class StackedStatistics:
             center = np.square(self.pooled_gram[:n_features, -1]) / self.pooled_gram[-1, -1]
         return np.flatnonzero(diagonal - center <= 1e-12 * diagonal)
 
+    def with_tallies_of(self, other: StackedStatistics) -> StackedStatistics:
+        """Return the same statistics with the counts of others, of rows weighed alike."""
+        return replace(self, **{name: getattr(other, name) for name in TALLIES})
+
     def with_pacing(self, value: float) -> StackedStatistics:
         """Return the same statistics with another self-paced term, given for all rows at once."""
         return replace(self, pacing=np.array([value]))
+
+    @property
+    def matrix(self) -> Matrix | None:
+        """The Gram matrix of all weighted rows, if more than its diagonal is known."""
+        return None if isinstance(self.pooled_gram, Diagonal) else self.pooled_gram
 
     @property
     def n_batches(self) -> int:
@@ -131,15 +170,25 @@ class StackedStatistics:
             self.selected, self.total, out=np.zeros_like(self.total), where=self.total > 0
         )
 
+    def gradient(self, coef: Vector) -> Vector:
+        """Return the derivative of the weighted loss of all rows."""
+        if self.expansion is not None:
+            step = coef - self.expansion.point
+            return np.asarray(2.0 * (self.pooled_gram @ step - self.expansion.pull))
+        return np.asarray(2.0 * (self.pooled_gram @ coef - self.pooled_rhs))
+
     def loss(self, coef: Vector) -> float:
         """Return the weighted loss of all rows at the same coefficients."""
+        if self.expansion is not None:
+            step = coef - self.expansion.point
+            curved = self.pooled_gram @ step
+            return self.expansion.loss + float(step @ (curved - 2.0 * self.expansion.pull))
         fitted = self.pooled_gram @ coef
         return float(coef @ (fitted - 2.0 * self.pooled_rhs)) + self.pooled_square
 
 
-def _tallies(replies: Sequence[Statistics]) -> dict[str, Vector]:
-    names = ("pacing", "weight", "selected", "changed", "total")
-    return {name: np.array([getattr(reply, name) for reply in replies]) for name in names}
+def _tallies(replies: Sequence[Statistics]) -> dict[str, Any]:
+    return {name: np.array([getattr(reply, name) for reply in replies]) for name in TALLIES}
 
 
 @dataclass(frozen=True)
@@ -185,12 +234,19 @@ class Objective:
         """Return how far the coefficients are from optimal, free of every unit.
 
         The gradient's entry for column j is divided by twice the norms of that column and of
-        y over the weighted rows: a cosine, 0 at the optimum and at most about 1.
+        y over the weighted rows: a cosine, 0 at the optimum and at most about 1. Where the
+        penalty has kinks, the gradient is that of a proximal step: how far it moves, per length.
         """
-        gradient = 2.0 * (stats.pooled_gram @ coef - stats.pooled_rhs)
-        slope_gradient = self.penalty.gradient(self.slopes(coef))
-        gradient[: slope_gradient.size] += slope_gradient
-        diagonal = stats.pooled_gram.diagonal()
-        norms = 2.0 * np.sqrt(np.maximum(diagonal, 0.0) * max(stats.pooled_square, 0.0))
+        gradient = stats.gradient(coef)
+        diagonal = stats.pooled_gram.diagonal() if stats.squares is None else stats.squares
+        diagonal = np.maximum(diagonal, 0.0)
+        if self.penalty.smooth:
+            slope_gradient = self.penalty.gradient(self.slopes(coef))
+            gradient[: slope_gradient.size] += slope_gradient
+        else:
+            step = 0.5 / np.where(diagonal > 0, diagonal, 1.0)
+            gradient = (coef - self.prox(coef - step * gradient, step)) / step
+        size = stats.pooled_square if stats.size is None else stats.size
+        norms = 2.0 * np.sqrt(diagonal * max(size, 0.0))
         sizes = np.abs(gradient)
         return float(np.max(np.divide(sizes, norms, out=np.zeros_like(sizes), where=norms > 0)))

@@ -41,12 +41,23 @@ def out_of_rounds(rounds: int, changed: float, pace_final: bool) -> Status:
     )
 
 
+def out_of_steps(rounds: int, max_iter: int) -> Status:
+    """The weights settled, but the fit of the last round had not."""
+    return Status(
+        "max_iter",
+        f"The weights stopped changing after {_counted(rounds)}, but the fit of the last one "
+        f"had not converged within {max_iter} steps; raise max_iter, or add penalty=Ridge(...) "
+        f"if the rows do not determine every coefficient.",
+        converged=False,
+    )
+
+
 def out_of_iterations(rounds: int, max_iter: int) -> Status:
     """The weights settled, but the batches had not agreed in the last round."""
     return Status(
         "max_iter",
-        f"The weights stood still after {_counted(rounds)}, but the batches had not agreed within "
-        f"{max_iter} iterations of the last one; raise max_iter, use rho='auto', or "
+        f"The weights stopped changing after {_counted(rounds)}, but the batches had not agreed "
+        f"within {max_iter} iterations of the last one; raise max_iter, use rho='auto', or "
         f"solver='gram'.",
         converged=False,
     )

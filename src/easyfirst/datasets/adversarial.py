@@ -17,10 +17,16 @@ Kind = Literal[
     "leverage_cluster",
     "heavy_tails",
     "heteroscedastic",
+    "laplace",
+    "exponential",
+    "lognormal",
+    "proportional",
 ]
 FAR = 10.0  # standard deviations from the centre of X at which bad leverage lies
 CLUSTER_VARIANCE = 0.25
 CORRUPTED_NOISE = 0.1
+LEVEL = 4.0  # intercept of "proportional", so that predictions are positive
+LOGARITHMIC = 0.5  # standard deviation of the logarithm of "lognormal"
 
 
 def make_adversarial_regression(
@@ -44,9 +50,11 @@ def make_adversarial_regression(
         "other_model": corrupted rows follow y = X @ other + noise, with standard normal `other`.
         "one_sided": y + U(0, R). "scattered_leverage": every coordinate of x scaled to ten
         standard deviations, y uniform in +-R. "leverage_cluster": x = 10 e_1 + N(0, I / 4) and
-        y = -2 R, so that they agree on a wrong slope. "heavy_tails" and "heteroscedastic":
-        uniform corruption as in the paper, with clean noise from Student's t(3), or with a
-        standard deviation proportional to exp(x_1 / 2); both keep the noise variance.
+        y = -2 R, so that they agree on a wrong slope. The others have uniform corruption as in the
+        paper and clean noise of mean zero and the same variance: "heavy_tails" is Student's t(3),
+        "laplace", "exponential" and "lognormal" (of sigma 1/2) are named after what they are,
+        "heteroscedastic" has a standard deviation proportional to exp(x_1 / 2), and
+        "proportional" one proportional to the expected y, which is 4 + X @ coef there.
     n_samples, n_features, n_batches
         Sizes, in all.
     corruption_ratio
@@ -70,25 +78,37 @@ def make_adversarial_regression(
     coef = rng.uniform(size=n_features)
     coef /= np.linalg.norm(coef)
     X = rng.standard_normal((n_samples, n_features))
-    noise = _noise(kind, X, rng) * np.sqrt(noise_variance)
-    y = X @ coef + noise
+    level = LEVEL if kind == "proportional" else 0.0
+    expected = X @ coef + level
+    noise = _noise(kind, X, expected, rng) * np.sqrt(noise_variance)
+    y = expected + noise
     bad = rng.permutation(n_samples)[: round(n_samples * corruption_ratio)]
     reach = REACH * float(np.max(np.abs(y)))
-    X[bad], y[bad] = _corrupt(kind, X[bad], y[bad], noise[bad], coef, reach, rng)
+    X[bad], y[bad] = _corrupt(kind, X[bad], y[bad], noise[bad], coef, reach, rng, level)
     clean = np.ones(n_samples, dtype=bool)
     clean[bad] = False
     batches = np.sort(rng.randint(n_batches, size=n_samples))
     return CorruptedRegression(X=X, y=y, batches=batches, clean=clean, coef=coef)
 
 
-def _noise(kind: str, X: Matrix, rng: np.random.RandomState) -> Vector:
-    """Return clean noise of variance one."""
+def _noise(kind: str, X: Matrix, expected: Vector, rng: np.random.RandomState) -> Vector:
+    """Return clean noise of mean zero and variance one."""
     n = len(X)
     if kind == "heavy_tails":
         return np.asarray(rng.standard_t(3, size=n) / np.sqrt(3.0))
+    if kind == "laplace":
+        return np.asarray(rng.laplace(size=n) / np.sqrt(2.0))
+    if kind == "exponential":
+        return np.asarray(rng.exponential(size=n) - 1.0)
+    if kind == "lognormal":
+        growth = np.exp(LOGARITHMIC**2)
+        logarithm = LOGARITHMIC * rng.standard_normal(n)
+        return np.asarray((np.exp(logarithm) / np.sqrt(growth) - 1.0) / np.sqrt(growth - 1.0))
     noise = rng.standard_normal(n)
     if kind == "heteroscedastic":
         return np.asarray(noise * np.exp(X[:, 0] / 2.0) / np.exp(0.25))
+    if kind == "proportional":
+        return np.asarray(noise * expected / np.sqrt(LEVEL**2 + 1.0))
     return noise
 
 
@@ -100,6 +120,7 @@ def _corrupt(
     coef: Vector,
     reach: float,
     rng: np.random.RandomState,
+    level: float,
 ) -> tuple[Matrix, Vector]:
     """Return what becomes of the rows that are corrupted."""
     n, p = X.shape
@@ -115,4 +136,4 @@ def _corrupt(
         cluster[:, 0] += FAR
         return cluster, np.full(n, -2.0 * reach)
     quiet = CORRUPTED_NOISE * rng.standard_normal(n)
-    return X, np.asarray(X @ coef + quiet + rng.uniform(-reach, reach, size=n))
+    return X, np.asarray(X @ coef + level + quiet + rng.uniform(-reach, reach, size=n))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import http.client
-import os
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
+
+from easyfirst.atomic import move_into_place
 
 PIECE = 1 << 20
 PARTIAL_CONTENT = 206
@@ -41,7 +42,7 @@ def download(
     """Fetch a file unless it is there already, and return its path.
 
     The bytes go to `<name>.partial`; a later call continues there if the server supports ranges
-    and begins anew if not. Only a file with the right checksum gets its name.
+    and starts over if not. Only a file with the right checksum gets its name.
 
     Parameters
     ----------
@@ -74,13 +75,8 @@ def download(
         raise ChecksumError(
             f"{file.url} has the SHA-256 {found}, expected {file.sha256}; the file was removed"
         )
-    os.replace(partial, target)
+    move_into_place(partial, target)
     return target
-
-
-def download_all(files: Iterable[RemoteFile], directory: Path | str) -> list[Path]:
-    """Fetch several files into one directory."""
-    return [download(file, directory) for file in files]
 
 
 def sha256_of(path: Path) -> str:

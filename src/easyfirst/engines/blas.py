@@ -1,4 +1,4 @@
-"""One BLAS thread per step: faster beside other threads, and the same bits for any number."""
+"""One BLAS thread per step: faster beside other threads, and bit-for-bit reproducible."""
 
 from __future__ import annotations
 

@@ -64,10 +64,9 @@ class Threads:
             return
         with one_blas_thread(), ThreadPoolExecutor(self.n_threads, "easyfirst") as pool:
             batches = _loaded(partitions, pool, self.n_threads)
-            if len(batches) == 1:  # nobody else needs the threads
-                yield ResidentWorkers([Resident(batches[0], spread=pool.map)])
-                return
-            yield ResidentWorkers([Resident(batch) for batch in batches], pool.map)
+            # Of one batch alone, threads share the rows: nobody else needs them.
+            spread: Spread = pool.map if len(batches) == 1 else map
+            yield ResidentWorkers([Resident(batch, spread=spread) for batch in batches], pool.map)
 
 
 def _loaded(

@@ -1,7 +1,7 @@
 """What a worker process of a cluster keeps of the batches it works on.
 
-Only a cache: a process that starts anew, or that meets a batch for the first time, loads it and
-computes the same bits. So engines may move batches between workers, and workers may die.
+Only a cache: a process that has restarted, or that meets a batch for the first time, loads it and
+computes bit-for-bit the same. So engines may move batches between workers, and workers may die.
 """
 
 from __future__ import annotations
@@ -72,6 +72,15 @@ def _entries(fit: str, work: Work) -> int:
         return int(resident(fit, work.number, work.load, work.held).batch.X.size)
     except Exception:
         return 0  # the step will meet the same error, and say so
+
+
+def addressed(
+    per_batch: Sequence[Any] | None, only: Sequence[int] | None, n_batches: int
+) -> dict[int, Any]:
+    """Return the message to each batch that a step runs on, by the batch's number."""
+    numbers = range(n_batches) if only is None else only
+    messages = [None] * len(numbers) if per_batch is None else per_batch
+    return dict(zip(numbers, messages, strict=True))
 
 
 def in_batch_order(answers: Iterable[Answer], ledger: Ledger) -> list[Any]:

@@ -8,17 +8,23 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
-from easyfirst.contracts import Batch, Engine, HeldPartition, Partition, Source
-from easyfirst.engines import Inline, Threads
+import numpy as np
+from numpy.typing import NDArray
+
+from easyfirst.contracts import Batch, Engine, Source, Vector, Workers
+from easyfirst.engines import Inline, OutOfCore, Threads
+from easyfirst.engines.memory import available_bytes
 from easyfirst.local.judging import WeightTotals, total_weights
-from easyfirst.penalties import Penalty, Ridge
+from easyfirst.penalties import Penalty
 from easyfirst.sources.arrays import ArraySource
+from easyfirst.sources.changed import ChangedSource
 from easyfirst.sources.frames import library_of, source_module
+from easyfirst.transforms import TargetTransform
 
 # Engines that are loaded when asked for: their module and class.
 CLUSTER_ENGINES = {
@@ -26,7 +32,8 @@ CLUSTER_ENGINES = {
     "ray": ("easyfirst.engines.ray", "RayEngine"),
     "spark": ("easyfirst.engines.spark", "SparkEngine"),
 }
-NAMES = ("auto", "threads", "inline", *CLUSTER_ENGINES)
+NAMES = ("auto", "threads", "inline", "out-of-core", *CLUSTER_ENGINES)
+SHARE_OF_MEMORY = 0.5  # of what is free, beyond which files are not loaded as a whole
 MOST_COUNTED = 2.0**40  # beyond, sums of whole weights lose the single row: they only compare
 CONNECTIONS = {"distributed": "dask", "pyspark": "spark"}  # whose connections stand for engines
 
@@ -37,7 +44,7 @@ class SharedEngineMixin:
     engine: Any
 
     def __sklearn_clone__(self) -> Any:
-        """Return an unfitted twin with the same engine."""
+        """Return an unfitted copy with the same engine."""
         elsewhere = copy(self)
         elsewhere.__dict__["engine"] = "inline"
         twin: Any = super(SharedEngineMixin, elsewhere).__sklearn_clone__()  # type: ignore[misc]
@@ -96,6 +103,8 @@ def _named(name: str, n_jobs: int | None) -> Engine:
         return Threads(n_jobs)
     if name == "inline":
         return Inline()
+    if name == "out-of-core":
+        return OutOfCore(n_jobs=n_jobs)
     engine: Engine = _cluster_engine(name)(*_connection(name))
     return engine
 
@@ -115,7 +124,28 @@ def _best_engine(source: Source, n_jobs: int | None) -> Engine:
     for name in candidates:
         if _is_connected(name):
             return _named(name, n_jobs)
-    return Threads(n_jobs)
+    return OutOfCore(n_jobs=n_jobs) if _is_too_large(source) else Threads(n_jobs)
+
+
+def _is_too_large(source: Source) -> bool:
+    """Return whether the rows, as far as the source knows their size, do not fit into memory."""
+    size, free = getattr(source, "n_bytes", None), available_bytes()
+    return size is not None and free is not None and size > SHARE_OF_MEMORY * free
+
+
+def for_one_pass(engine: Engine) -> Engine:
+    """Return the engine for work that reads the rows just once."""
+    once = getattr(engine, "for_one_pass", None)
+    found: Engine = engine if once is None else once()
+    return found
+
+
+def store_reading(model: Any, workers: Workers) -> None:
+    """Keep what an engine that reads rows again and again says of it, as `reading_`."""
+    vars(model).pop("reading_", None)
+    reading = getattr(workers, "reading", None)
+    if reading is not None:
+        model.reading_ = reading
 
 
 def _is_connected(name: str) -> bool:
@@ -165,12 +195,11 @@ def with_countable_weights(
     if weight <= MOST_COUNTED and all(total.whole for total in totals):
         return source, penalty
     factor = sum(total.positive for total in totals) / weight
-    if isinstance(penalty, Ridge):
-        penalty = replace(penalty, strength=penalty.strength * factor)
+    penalty = penalty.scaled(factor)
     if isinstance(source, ArraySource):
         assert source.sample_weight is not None
         return replace(source, sample_weight=source.sample_weight * factor), penalty
-    return Rescaled(source, factor), penalty
+    return ChangedSource(source, _Rescale(factor)), penalty
 
 
 def _weight_totals(source: Source, engine: Engine) -> list[WeightTotals]:
@@ -178,7 +207,7 @@ def _weight_totals(source: Source, engine: Engine) -> list[WeightTotals]:
     if isinstance(source, ArraySource):
         assert source.sample_weight is not None
         return [WeightTotals.of(source.sample_weight[rows]) for rows in source.rows()]
-    with engine.open(source.partitions()) as workers:
+    with for_one_pass(engine).open(source.partitions()) as workers:
         totals: list[WeightTotals] = workers.map(total_weights, None, None)
     return totals
 
@@ -190,47 +219,45 @@ def _is_weighted(source: Any) -> bool:
     return named or given or bool(getattr(source, "is_weighted", False))
 
 
-@dataclass(frozen=True, eq=False)
-class Rescaled:
-    """A source whose sample weights are multiplied by a factor."""
+@dataclass(frozen=True)
+class _Rescale:
+    """Multiplies the sample weights of a batch."""
 
-    source: Any
     factor: float
 
-    @property
-    def feature_names(self) -> Any:
-        """The names of the columns, if the source has them."""
-        return getattr(self.source, "feature_names", None)
-
-    def partitions(self) -> Sequence[Partition]:
-        """Return the partitions of the source, each with its weights rescaled."""
-        return [self._rescaled(part) for part in self.source.partitions()]
-
-    def _rescaled(self, part: Any) -> Partition:
-        if isinstance(part, HeldPartition):
-            return replace(part, read=_ReadRescaled(part.read, self.factor))
-        return _RescaledPartition(part, self.factor)
+    def __call__(self, batch: Batch) -> Batch:
+        if batch.sample_weight is None:
+            return batch
+        return replace(batch, sample_weight=batch.sample_weight * self.factor)
 
 
-@dataclass(frozen=True, eq=False)
-class _RescaledPartition:
-    part: Partition
-    factor: float
-
-    def load(self) -> Batch:
-        return _rescaled(self.part.load(), self.factor)
-
-
-@dataclass(frozen=True, eq=False)
-class _ReadRescaled:
-    read: Callable[[Any], Batch]
-    factor: float
-
-    def __call__(self, block: Any) -> Batch:
-        return _rescaled(self.read(block), self.factor)
+def with_transformed_target(source: Source, transform: TargetTransform) -> Source:
+    """Return the source with its target transformed, on the workers that read it."""
+    if transform.is_identity:
+        return source
+    if not isinstance(source, ArraySource):
+        return ChangedSource(source, _TransformTarget(transform))
+    weight = source.sample_weight
+    return replace(source, y=_transformed(transform, source.y, weight, source.row_ids))
 
 
-def _rescaled(batch: Batch, factor: float) -> Batch:
-    if batch.sample_weight is None:
-        return batch
-    return replace(batch, sample_weight=batch.sample_weight * factor)
+@dataclass(frozen=True)
+class _TransformTarget:
+    transform: TargetTransform
+
+    def __call__(self, batch: Batch) -> Batch:
+        y = _transformed(self.transform, batch.y, batch.sample_weight, batch.row_ids)
+        return replace(batch, y=y)
+
+
+def _transformed(
+    transform: TargetTransform, y: Vector, weight: Vector | None, ids: NDArray[Any] | None
+) -> Vector:
+    """Transform what takes part; rows of weight zero may hold anything."""
+    if weight is not None and not np.all(weight > 0):
+        absent = ~(weight > 0) & ~transform.has(y)
+        y = np.where(absent, np.median(y[~absent]) if not absent.all() else 1.0, y)
+    complaint = transform.complaint(y, ids)
+    if complaint is not None:
+        raise ValueError(complaint)
+    return transform.of(y)

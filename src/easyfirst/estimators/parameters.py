@@ -10,30 +10,28 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from easyfirst.consensus.admm import OVER_RELAXATION, AdmmSettings
+from easyfirst.consensus.classes import LabelSettings
 from easyfirst.consensus.rounds import RoundSettings
-from easyfirst.losses import Loss
+from easyfirst.losses import Loss, Squared
 from easyfirst.penalties import NoPenalty, Penalty
 from easyfirst.regularizers import Entropic, Hard, SelfPacedRegularizer
 from easyfirst.schedules import Calibrated, PaceSchedule
+from easyfirst.transforms import TRANSFORMS
 
 if TYPE_CHECKING:
     from easyfirst.estimators.regressor import SelfPacedRegressor
 
+NOISE_FAMILIES = ("poisson", "gamma")
 COLUMNS_FOR_MATRICES = 5_000  # beyond, products with the rows are cheaper than Gram matrices
 MOST_COLUMNS = 16_384  # beyond, one Gram matrix alone takes more than 2 GiB
 AGREEMENT = 1e-2  # of tol: how exactly the batches agree within a round
 
 
-def checked(model: SelfPacedRegressor) -> RoundSettings:
-    """Return the settings of the rounds, or say which parameter is wrong and what it may be."""
+def check_shared(model: Any) -> None:
+    """Check the parameters that every estimator has."""
     _require_instance("pace", model.pace, PaceSchedule)
     _require_instance("regularizer", model.regularizer, SelfPacedRegularizer)
-    _require_instance("loss", model.loss, Loss)
     _require_instance("penalty", model.penalty, Penalty)
-    _require_choice("solver", model.solver, "auto", "admm", "gram", "cg")
-    _require_choice("weights_from", model.weights_from, "consensus", "batch")
-    _require_choice("update_weights", model.update_weights, "round", "iteration")
-    _require_choice("polish", model.polish, "auto", True, False)
     _require_choice("fit_intercept", model.fit_intercept, True, False)
     if model.callbacks is not None and not isinstance(model.callbacks, list | tuple):
         raise TypeError(f"callbacks must be None or a list of callbacks, got {model.callbacks!r}")
@@ -43,6 +41,20 @@ def checked(model: SelfPacedRegressor) -> RoundSettings:
         _require_whole("n_batches", model.n_batches)
     if not _is_between(model.tol, 0, 1):
         raise ValueError(f"tol must lie between 0 and 1, got {model.tol!r}")
+
+
+def checked(model: SelfPacedRegressor) -> RoundSettings:
+    """Return the settings of the rounds, or say which parameter is wrong and what it may be."""
+    check_shared(model)
+    _require_instance("loss", model.loss, Loss)
+    _require_choice("center", model.center, "middle", "mean", "median")
+    _require_choice("target_transform", model.target_transform, "auto", *TRANSFORMS)
+    _require_choice("solver", model.solver, "auto", "admm", "gram", "cg")
+    _require_choice("weights_from", model.weights_from, "consensus", "batch")
+    _require_choice("update_weights", model.update_weights, "round", "iteration")
+    _require_choice("polish", model.polish, "auto", True, False)
+    _require_choice("admm_on", model.admm_on, "auto", "driver", "workers")
+    _require_matching_parts(model)
     return RoundSettings(
         schedule=model.pace or Calibrated(),
         solver=_solver(model),
@@ -54,17 +66,26 @@ def checked(model: SelfPacedRegressor) -> RoundSettings:
             follows_correlation=model.update_weights == "round",
             max_iter=int(model.max_iter),
             tol=AGREEMENT * float(model.tol),
+            place=model.admm_on,
         ),
         weights_from=model.weights_from,
         update_weights=model.update_weights,
         max_rounds=int(model.max_rounds),
         tol=float(model.tol),
+        leaves_out_weak=model.penalty is None,
+        center=model.center,
     )
 
 
-def with_room_for(settings: RoundSettings, solver: str, n_features: int) -> RoundSettings:
-    """Return settings whose solver can do with so many columns, or say that there is none."""
-    if settings.solver == "gram" and solver == "auto" and n_features > COLUMNS_FOR_MATRICES:
+def with_room_for(
+    settings: RoundSettings, solver: str, n_features: int, by_products: bool
+) -> RoundSettings:
+    """Return settings whose solver can do with so many columns, or say that there is none.
+
+    `by_products` says that the penalty permits to do without square matrices.
+    """
+    is_wide = n_features > COLUMNS_FOR_MATRICES
+    if settings.solver == "gram" and solver == "auto" and is_wide and by_products:
         return replace(settings, solver="cg")
     if settings.solver != "cg" and n_features > MOST_COLUMNS:
         raise ValueError(
@@ -73,6 +94,11 @@ def with_room_for(settings: RoundSettings, solver: str, n_features: int) -> Roun
             f"use solver='auto' with a quadratic penalty, or select or combine columns first"
         )
     return settings
+
+
+def with_strength(settings: LabelSettings, penalty: Penalty) -> LabelSettings:
+    """Return settings with the strength of a quadratic penalty."""
+    return replace(settings, strength=float(penalty.quadratic_strength or 0.0))
 
 
 def default_regularizer(schedule: PaceSchedule) -> SelfPacedRegularizer:
@@ -105,15 +131,121 @@ def _rho(rho: object) -> Literal["auto", "adaptive"] | float:
 
 
 def _solver(model: SelfPacedRegressor) -> Literal["admm", "gram", "cg"]:
-    closed_form = (model.penalty or NoPenalty()).quadratic_strength is not None
-    if model.solver == "auto":
-        return "gram" if closed_form else "admm"
-    if model.solver in ("gram", "cg") and not closed_form:
+    return "gram" if model.solver == "auto" else model.solver
+
+
+def _require_matching_parts(model: SelfPacedRegressor) -> None:
+    """Refuse parts that cannot work together, before anything is fitted, and name the way out."""
+    loss, penalty = model.loss or Squared(), model.penalty or NoPenalty()
+    is_calibrated = isinstance(model.pace or Calibrated(), Calibrated)
+    if loss.quadratic and not _is_squared(loss):
         raise ValueError(
-            f"solver={model.solver!r} needs a quadratic penalty, got {model.penalty!r}; "
-            f"use solver='admm'"
+            f"loss={loss!r} is declared quadratic but its value is not (y - prediction)**2: leave "
+            f"`quadratic` at False, and it is minimised by its derivatives"
         )
-    return model.solver
+    if penalty.quadratic_strength is not None and not _is_quadratic(penalty):
+        raise ValueError(
+            f"penalty={penalty!r} has a quadratic_strength but its value is not that strength "
+            f"times the sum of squares: leave `quadratic_strength` at None, and it is handled by "
+            f"its `prox`"
+        )
+    if model.polish is True and not (loss.quadratic and penalty.quadratic_strength is not None):
+        raise ValueError(
+            f"polish=True solves once more in closed form, and there is none for loss={loss!r} "
+            f"with penalty={penalty!r}: use polish='auto' or False, and a smaller tol for more "
+            f"digits"
+        )
+    if model.admm_on != "auto" and model.solver != "admm":
+        raise ValueError(
+            f"admm_on={model.admm_on!r} says where consensus is iterated, and "
+            f"solver={model.solver!r} iterates none: use solver='admm', or admm_on='auto'"
+        )
+    if model.target_transform is not None and loss.link != "identity":
+        raise ValueError(
+            f"target_transform={model.target_transform!r} is for losses of the difference between "
+            f"y and prediction, and loss={loss!r} has a {loss.link} link, which does what a "
+            f"transformation would: use target_transform=None"
+        )
+    if model.target_transform == "auto" and not is_calibrated:
+        raise ValueError(
+            f"target_transform='auto' compares models of the noise, which only the calibrated pace "
+            f"(pace=None) has: give 'log' or 'sqrt' beside pace={model.pace!r}"
+        )
+    if is_calibrated:
+        if not loss.quadratic:
+            _require_noise_family(model, loss)
+        if model.update_weights == "iteration":
+            raise ValueError(
+                "update_weights='iteration' needs a schedule that does not follow the residuals, "
+                "such as pace=Quantile() or pace=Geometric(); the calibrated pace weighs once per "
+                "'round'"
+            )
+        if model.admm_on == "workers" and model.solver == "admm":
+            raise ValueError(
+                "the calibrated pace needs the Gram matrices of the batches: use admm_on='driver' "
+                "or 'auto', or give a schedule such as pace=Quantile()"
+            )
+    if model.center != "middle" and not (is_calibrated and model.fit_intercept):
+        raise ValueError(
+            f"center={model.center!r} moves the intercept by what the calibrated pace knows of the "
+            f"clean noise: use pace=None and fit_intercept=True, or center='middle'"
+        )
+    rule = model.regularizer or Hard()
+    _require_weights(rule)
+    if not rule.separable and (is_calibrated or model.solver == "cg"):
+        raise ValueError(
+            f"regularizer={rule!r} weighs the rows of a batch together: give a schedule such as "
+            f"pace=Quantile() or pace=Geometric(), and solver='gram' or 'admm'"
+        )
+    if model.solver == "cg" and penalty.quadratic_strength is None:
+        raise ValueError(
+            f"solver='cg' needs a quadratic penalty, got {penalty!r}; use solver='gram' or 'admm'"
+        )
+    if model.admm_on == "driver" and not loss.quadratic:
+        raise ValueError(
+            f"admm_on='driver' needs a loss that Gram matrices say everything about, and "
+            f"loss={loss!r} is none: use admm_on='workers' or 'auto'"
+        )
+
+
+def _require_noise_family(model: SelfPacedRegressor, loss: Loss) -> None:
+    """Refuse losses of which the calibrated pace does not know how clean rows are distributed."""
+    if loss.noise_family not in NOISE_FAMILIES:
+        raise ValueError(
+            f"the calibrated pace (pace=None) reads a noise scale off squared residuals, or a "
+            f"dispersion off counts and amounts (PoissonDeviance, GammaDeviance), and "
+            f"loss={loss!r} has none: give a schedule, such as pace=Quantile(0.5, 0.8) for a "
+            f"growing share of the rows, or pace=Constant() to keep every row"
+        )
+    if not (model.regularizer or Entropic()).is_posterior:
+        raise ValueError(
+            f"the calibrated pace weighs counts and amounts by the probability that they are "
+            f"clean, got regularizer={model.regularizer!r}: use None, or give a schedule such as "
+            f"pace=Quantile(0.5, 0.8)"
+        )
+
+
+def _is_squared(loss: Loss) -> bool:
+    y, prediction = np.array([0.0, 1.0, -3.0]), np.array([0.5, 1.0, 2.0])
+    return bool(np.allclose(loss.value(y, prediction), np.square(y - prediction)))
+
+
+def _is_quadratic(penalty: Penalty) -> bool:
+    coef, strength = np.array([0.5, -2.0, 0.0]), float(penalty.quadratic_strength or 0.0)
+    return bool(np.isclose(penalty.value(coef), strength * (coef @ coef)))
+
+
+def _require_weights(rule: SelfPacedRegularizer) -> None:
+    """Refuse a rule whose weights cannot be ones: on rising losses, between 0 and 1 and falling."""
+    weights = np.asarray(rule.weights(np.array([0.0, 0.3, 1.0, 4.0, 1e4]), 1.0))
+    falls = not rule.separable or np.all(np.diff(weights) <= 1e-12)
+    if weights.shape == (5,) and np.all((weights >= 0) & (weights <= 1)) and falls:
+        return
+    raise ValueError(
+        f"regularizer={rule!r} gives losses of 0, 0.3, 1, 4 and 10,000 the weights "
+        f"{weights.tolist()} at a pace of 1: weights must lie between 0 and 1, one per row, and "
+        f"must not grow with the loss"
+    )
 
 
 def _require_instance(name: str, value: object, kind: type) -> None:

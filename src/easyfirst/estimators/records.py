@@ -49,7 +49,7 @@ def records_from_arrays(
     columns = {
         name: _column_from_arrays(hint, count, arrays, f"{prefix}.{name}")
         for name, hint in _fields(kind)
-        if f"{prefix}.{name}" in arrays or name not in _optional(kind)
+        if name not in _optional(kind) or _has(arrays, f"{prefix}.{name}")
     }
     return tuple(
         kind(**{name: column[i] for name, column in columns.items()}) for i in range(count)
@@ -81,6 +81,11 @@ def _fields(kind: type[Any]) -> list[tuple[str, Any]]:
 def _optional(kind: type[Any]) -> set[str]:
     """Fields with a default: a file from before there was such a field lacks it."""
     return {part.name for part in fields(kind) if part.default is not MISSING}
+
+
+def _has(arrays: Arrays, name: str) -> bool:
+    """Return whether a field, or one inside it, was stored."""
+    return name in arrays or any(key.startswith(name + ".") for key in arrays)
 
 
 def _is_vector(hint: Any) -> bool:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Sequence
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, overload
 
 import numpy as np
-from scipy.special import stdtrit
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
@@ -15,21 +15,26 @@ from sklearn.utils.validation import check_is_fitted
 from easyfirst.callbacks import Callback
 from easyfirst.consensus.fleet import Fleet
 from easyfirst.consensus.history import History
-from easyfirst.consensus.model import Calibration, FittedModel, fit_model
-from easyfirst.consensus.rounds import RoundSettings
+from easyfirst.consensus.model import Calibration, FittedModel, Judging, fit_model
+from easyfirst.consensus.outputs import OutputObjective
+from easyfirst.consensus.rounds import Center, RoundSettings
 from easyfirst.consensus.statistics import Objective, StackedStatistics
-from easyfirst.contracts import Matrix, Source, Vector
+from easyfirst.consensus.transforming import Advice
+from easyfirst.contracts import Engine, Matrix, Source, Vector
 from easyfirst.engines.blas import one_blas_thread
 from easyfirst.engines.embedded import cores_of_driver
 from easyfirst.errors import NoSingleModelWarning, RankWarning
-from easyfirst.estimators import clusters, parameters, validation
+from easyfirst.estimators import checkpoints, clusters, parameters, targets, validation
+from easyfirst.estimators.callback_runner import CallbackRunner
 from easyfirst.estimators.clusters import SharedEngineMixin
-from easyfirst.estimators.contents import FitNote
-from easyfirst.estimators.reporting import ReportingMixin, rows_digest
+from easyfirst.estimators.notes import advice_notes, choice_note, doubts_of, notes_of
+from easyfirst.estimators.partial import PartialFitMixin
+from easyfirst.estimators.plugin_params import PlugInParamsMixin
+from easyfirst.estimators.reporting import LinearReportingMixin, rows_digest
 from easyfirst.estimators.saving import SavingMixin
+from easyfirst.estimators.serialization import FitNote
 from easyfirst.estimators.streaming import Judgement, StreamingMixin
-from easyfirst.estimators.watching import Watch
-from easyfirst.local.passes import Frame
+from easyfirst.local.design import Coordinates
 from easyfirst.local.weighing import Problem
 from easyfirst.losses import Loss, Squared
 from easyfirst.penalties import NoPenalty, Penalty, Ridge
@@ -37,6 +42,8 @@ from easyfirst.regularizers import Hard, SelfPacedRegularizer
 from easyfirst.schedules import Calibrated, Geometric, PaceSchedule
 from easyfirst.sources import ArraySource
 from easyfirst.sources.frames import library_of, source_module
+from easyfirst.transforms import IDENTITY, TRANSFORMS, TargetTransform
+from easyfirst.typing import LazyRows, TableLike
 
 # What only a calibrated pace can tell.
 CALIBRATED_ATTRIBUTES = (
@@ -46,12 +53,22 @@ CALIBRATED_ATTRIBUTES = (
     "batch_clean_share_",
     "coef_standard_errors_",
     "intercept_standard_error_",
+    "dispersion_",
     "_calibration",
 )
 
+SEE = '("When to use it, and when not" in the documentation explains this.)'
+
 
 class SelfPacedRegressor(
-    SharedEngineMixin, StreamingMixin, SavingMixin, ReportingMixin, RegressorMixin, BaseEstimator
+    PlugInParamsMixin,
+    SharedEngineMixin,
+    StreamingMixin,
+    PartialFitMixin,
+    SavingMixin,
+    LinearReportingMixin,
+    RegressorMixin,
+    BaseEstimator,
 ):
     """Linear regression that fits the easy rows first and keeps corrupted rows out.
 
@@ -68,16 +85,29 @@ class SelfPacedRegressor(
         How a row's loss becomes its weight, from `easyfirst.regularizers`. None is `Entropic()`
         for the calibrated pace and the paper's `Hard()` for others.
     loss
-        None: `Squared()`, the only loss so far.
+        How badly a prediction misses, from `easyfirst.losses`. None: `Squared()`. The calibrated
+        pace also has `PoissonDeviance()` for counts and `GammaDeviance()` for positive amounts;
+        others need a schedule. Losses with a link predict its mean, such as a probability.
     penalty
         What large coefficients cost, from `easyfirst.penalties`. None: nothing. The intercept
         is never penalised.
+    target_transform
+        Fit "log" or "sqrt" of a positive y. Coefficients and noise scale are then those of the
+        transformed target; predictions, intervals and suspicious rows have the units of y. "auto"
+        (calibrated pace only) takes the one by which rows that look clean are most likely, if the
+        gain is clear. None fits y as it is; `notes_` tell where another would be much better.
     solver
         "admm" iterates towards consensus as the paper does; "gram" adds up the Gram matrices
         of all batches and solves once, with the same result; "cg" solves by conjugate gradients
-        and forms no square matrix. "auto" takes "gram" where the loss and the penalty are
-        quadratic, and "cg" beyond 5,000 columns; standard errors are then those of uncorrelated
-        columns.
+        and forms no square matrix. For losses other than squared, the last two take Newton steps.
+        "auto" takes "gram", and beyond 5,000 columns "cg" where the penalty is quadratic;
+        standard errors are then those of uncorrelated columns.
+    admm_on
+        Where the batches' parts of a consensus iteration are solved: on the "workers", for any
+        loss, where an iteration sends one vector to each batch and gets one back; or on the
+        "driver", for the squared loss, from Gram matrices that each batch sends once per round.
+        "auto" takes the driver for the squared loss where all these matrices together have at
+        most 2**25 entries. The result is the same.
     rho
         Strength of the pull towards consensus: "auto" follows the data, "adaptive" is moved by
         the paper's rule, a number is taken as it is.
@@ -93,6 +123,11 @@ class SelfPacedRegressor(
         Weigh the rows once per "round" or after every consensus "iteration".
     fit_intercept
         Whether to fit an intercept.
+    center
+        What `predict` aims at where clean noise is skewed: the "mean" of clean rows, their
+        "median", or their "middle" by Huber's rule, which lies between the two. The mean adds up
+        (totals, averages), the median has the smallest absolute errors, and the middle is nearly
+        as good and surer of itself. For the calibrated pace.
     max_rounds, max_iter
         Limits on the self-paced rounds, and on the consensus iterations within one.
     tol
@@ -102,10 +137,11 @@ class SelfPacedRegressor(
         Solve once more, exactly, for the final weights. "auto" does so where a closed form
         exists; False returns the consensus as the last round left it.
     engine
-        Where the work runs: "threads" or "inline" in this process; a dask `Client`, a Spark
+        Where the work runs: "threads" or "inline" in this process, or "out-of-core", which need
+        not hold all rows in memory (`OutOfCore(memory_limit="1GB")`); a dask `Client`, a Spark
         session, "dask", "ray" or "spark" for the cluster that is connected; or an instance from
         `easyfirst.engines`. "auto" goes where the rows are: threads for rows in memory. The
-        result has the same bits everywhere.
+        result is bit-for-bit identical everywhere.
     n_jobs
         Threads of the "threads" engine; None uses every core.
     random_state
@@ -119,7 +155,8 @@ class SelfPacedRegressor(
     Attributes
     ----------
     coef_, intercept_
-        The consensus model.
+        The consensus model; for y of shape (n_samples, n_targets), a line and an entry for each
+        target, as in scikit-learn.
     weights_
         The self-paced weight of each training row, in [0, 1]; with the calibrated pace, the
         probability that the row is clean. Only for rows in memory; see `weights_by_batch`.
@@ -129,8 +166,14 @@ class SelfPacedRegressor(
         The final pace, in units of the loss.
     status_
         How the fit ended: `code`, `message`, `converged`.
+    target_transform_
+        What was fitted: "log" or "sqrt" of y, or None for y itself.
+    notes_
+        What was done because the residuals depend on X, each a sentence.
     doubts_
         A sentence for each reason not to believe the fit; also given as a warning.
+    reading_
+        What an out-of-core fit read: passes, bytes from the source and from the cache.
     history_
         One record per round and per iteration; `history_.to_frame()`.
     n_rounds_, n_iter_
@@ -138,15 +181,24 @@ class SelfPacedRegressor(
         needs one message only).
     n_features_in_, feature_names_in_
         The columns seen by fit.
+    outputs_
+        For several targets and the calibrated pace: a model for each, with summary, report,
+        suspicious rows and intervals of its own. The weight of a row is the least that it has in
+        any of them.
     corrupted_fraction_, corrupted_interval_
         Estimated share of corrupted rows, and its 95 % interval (calibrated pace only, as are
         the following).
     noise_scale_
-        Standard deviation of the clean rows around the model.
+        Standard deviation of the clean rows around the model; 1 for counts and amounts, whose
+        residuals are roots of deviances.
+    dispersion_
+        For counts, the a of the clean rows' variance mean + a mean**2 (0: a Poisson
+        distribution); for amounts, of a mean**2.
     batch_clean_share_
         Estimated share of clean rows in each batch.
     coef_standard_errors_, intercept_standard_error_
-        Standard errors that account for the weights having been estimated.
+        Standard errors that account for the weights having been estimated. Not a number where
+        none are known: for regularizers other than `Entropic` and penalties with kinks.
 
     Examples
     --------
@@ -168,13 +220,16 @@ class SelfPacedRegressor(
         regularizer: SelfPacedRegularizer | None = None,
         loss: Loss | None = None,
         penalty: Penalty | None = None,
+        target_transform: Literal["auto", "log", "sqrt"] | None = None,
         solver: Literal["auto", "admm", "gram", "cg"] = "auto",
+        admm_on: Literal["auto", "driver", "workers"] = "auto",
         rho: Literal["auto", "adaptive"] | float = "auto",
         over_relaxation: float | Literal["auto"] = "auto",
         n_batches: int | None = None,
         weights_from: Literal["consensus", "batch"] = "consensus",
         update_weights: Literal["round", "iteration"] = "round",
         fit_intercept: bool = True,
+        center: Center = "middle",
         max_rounds: int = 200,
         max_iter: int = 1000,
         tol: float = 1e-6,
@@ -189,13 +244,16 @@ class SelfPacedRegressor(
         self.regularizer = regularizer
         self.loss = loss
         self.penalty = penalty
+        self.target_transform = target_transform
         self.solver = solver
+        self.admm_on = admm_on
         self.rho = rho
         self.over_relaxation = over_relaxation
         self.n_batches = n_batches
         self.weights_from = weights_from
         self.update_weights = update_weights
         self.fit_intercept = fit_intercept
+        self.center = center
         self.max_rounds = max_rounds
         self.max_iter = max_iter
         self.tol = tol
@@ -220,7 +278,18 @@ class SelfPacedRegressor(
         }
         return cls(**(settings | overrides))
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, batches: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        batches: Any = None,
+        trusted: Any = None,
+        rejected: Any = None,
+        *,
+        checkpoint: str | os.PathLike[str] | None = None,
+        resume: bool = False,
+    ) -> Self:
         """Fit the model.
 
         Parameters
@@ -230,70 +299,169 @@ class SelfPacedRegressor(
             DataFrame, whose partitions become batches; or a source that holds y as well, from
             `easyfirst.read_frame` or `easyfirst.read_parquet`.
         y
-            One number per row.
+            One number per row; for the squared loss and rows in memory, also several, as columns.
+            A row then has one weight for all of them. A schedule judges it by the sum of its
+            losses, so bring the targets to comparable units first. The calibrated pace judges each
+            target by its own noise, and a row that one shows to be wrong is left out for all.
         sample_weight
             How much each row counts: 2 is the same as the row twice, 0 as no row. For the
             calibrated pace, weights that are not whole only say how rows compare, and are
             brought to a mean of one.
         batches
             An id per row: rows with the same id form a batch.
+        trusted
+            Which rows are known to be right, one truth value per row. They are never set aside
+            (their weight is 1), and decide between models that other rows leave open.
+        rejected
+            Which rows are known to be wrong. They take no part, as if they were absent; their
+            weight is 0.
+        checkpoint
+            A folder that is kept up to date with what each pass over the rows found, so that a
+            fit that was killed can go on.
+        resume
+            Go on with what the checkpoint holds, to the same bits; without one, begin. Other
+            data, parameters or versions are refused with a `CheckpointError`.
         """
         settings = parameters.checked(self)
-        source = self._source(X, y, sample_weight, batches)
-        with Watch(self.callbacks, self.verbose, settings.max_rounds) as watch:
-            fitted = self._fit_source(source, settings, watch)
-            watch.status = self.status_
-        self._warn(fitted)
+        for name in ("_stream", "drift_"):  # of batches before
+            self.__dict__.pop(name, None)
+        source = self._source(X, y, sample_weight, batches, trusted, rejected)
+        with CallbackRunner(self.callbacks, self.verbose, settings.max_rounds) as runner:
+            is_calibrated = isinstance(settings.schedule, Calibrated)
+            if isinstance(source, ArraySource) and source.n_targets > 1 and is_calibrated:
+                if checkpoint is not None:
+                    raise ValueError("checkpoint is for fits of one target: fit them one by one")
+                fits = targets.fit_each(self, source, settings, runner)
+            else:
+                fits = [(self, self._fit_source(source, settings, runner, checkpoint, resume))]
+            runner.status = self.status_
+        for model, fitted in fits:
+            model._warn(fitted)
         return self
 
-    def _source(self, X: Any, y: Any, sample_weight: Any, batches: Any) -> Source:
+    def _source(
+        self, X: Any, y: Any, sample_weight: Any, batches: Any, trusted: Any, rejected: Any
+    ) -> Source:
         """Return where the rows come from."""
         source = clusters.source_of(X, y, sample_weight, batches)
         if source is None:
-            return validation.training_source(self, X, y, sample_weight, batches, self.n_batches)
-        return validation.known_source(source, self.n_batches)
+            source = validation.training_source(
+                self, X, y, sample_weight, batches, self.n_batches, targets.refusal(self)
+            )
+        else:
+            source = validation.known_source(source, self.n_batches)
+        return validation.reviewed(source, trusted, rejected)
 
-    def _fit_source(self, source: Source, settings: RoundSettings, watch: Watch) -> FittedModel:
+    def _fit_source(
+        self,
+        source: Source,
+        settings: RoundSettings,
+        runner: CallbackRunner,
+        checkpoint: str | os.PathLike[str] | None = None,
+        resume: bool = False,
+    ) -> FittedModel:
         """Fit the rows of a source on an engine, and store what was found."""
         engine = clusters.find_engine(self.engine, self.n_jobs, source)
-        penalty = self.penalty or NoPenalty()
+        given, penalty = source, self.penalty or NoPenalty()
         if isinstance(settings.schedule, Calibrated):
             source, penalty = clusters.with_countable_weights(source, penalty, engine)
+        if checkpoint is not None:
+            origin = checkpoints.origin_of_fit(self, given, clusters.for_one_pass(engine))
+            engine = checkpoints.Checkpoint.open(checkpoint, resume, origin).around(engine)
+        asked, place = self.target_transform, (engine, penalty, settings, runner)
+        transform = IDENTITY if asked == "auto" else TRANSFORMS[asked]
+        judging: Judging = "choose" if asked == "auto" else "no" if asked else "advise"
+        found = self._fit_transformed(source, transform, judging, *place)
+        if isinstance(found, FittedModel):
+            self._advice = found.advice
+            return found
+        fitted = self._fit_transformed(source, found.transform, "no", *place)
+        assert isinstance(fitted, FittedModel)
+        self._advice = found
+        self.notes_: tuple[str, ...] = (choice_note(found), *self.notes_)
+        return fitted
+
+    def _fit_transformed(
+        self,
+        source: Source,
+        transform: TargetTransform,
+        judging: Judging,
+        engine: Engine,
+        penalty: Penalty,
+        settings: RoundSettings,
+        runner: CallbackRunner,
+    ) -> FittedModel | Advice:
+        """Fit a transformed target and store what was found, or return the advice to take another.
+
+        Advice is taken by fitting again: the start that was found is one for y as it was.
+        """
         problem = Problem(
-            frame=Frame(bool(self.fit_intercept)),
+            coordinates=Coordinates(bool(self.fit_intercept)),
             loss=self.loss or Squared(),
             regularizer=self.regularizer or parameters.default_regularizer(settings.schedule),
+            n_outputs=source.n_targets if isinstance(source, ArraySource) else 1,
         )
-        objective = Objective(penalty, bool(self.fit_intercept))
+        kind = Objective if problem.n_outputs == 1 else OutputObjective
+        objective = kind(penalty, bool(self.fit_intercept))
         seed = parameters.seed(self.random_state)
+        partitions = clusters.with_transformed_target(source, transform).partitions()
         # What is computed here, beside the workers, must not depend on the number of cores either.
         with (
             one_blas_thread(),
-            watch.naming_the_round(),
-            engine.open(source.partitions()) as workers,
+            runner.naming_the_round(),
+            engine.open(partitions) as workers,
             cores_of_driver(engine) as spread,
         ):
             fleet = Fleet.meet(workers, problem, spread)
             validation.record_columns(self, source, fleet.n_features)
-            settings = parameters.with_room_for(settings, self.solver, fleet.n_features)
-            fitted = fit_model(fleet, objective, settings, seed, bool(self.polish), watch.on_round)
-            self._store(fitted, fleet.problem.frame)
-            self._store_weights(fitted, source)
+            by_products = penalty.quadratic_strength is not None and problem.regularizer.separable
+            settings = parameters.with_room_for(
+                settings, self.solver, fleet.n_features, by_products
+            )
+            exactly = bool(self.polish)
+            self._warn_of_passes(workers, settings)
+            fitted = fit_model(fleet, objective, settings, seed, exactly, runner.on_round, judging)
+            clusters.store_reading(self, workers)
+            if isinstance(fitted, FittedModel):
+                self.target_transform_ = transform.name
+                self._store(fitted, fleet.problem.coordinates)
+                self._store_weights(fitted, source)
         return fitted
 
-    def predict(self, X: Any) -> Any:
-        """Return the prediction for each row.
+    @overload
+    def predict(self, X: LazyRows) -> Any: ...
+
+    @overload
+    def predict(self, X: TableLike) -> Vector: ...
+
+    def predict(self, X: TableLike | LazyRows) -> Any:
+        """Return the prediction for each row: what y is expected to be.
 
         An array; for a dask collection, a Ray Dataset or a Spark DataFrame, the same kind again,
         not yet computed.
         """
         check_is_fitted(self)
         library = library_of(X)
+        loss = self.loss or Squared()
+        if library is not None and loss.link != "identity":
+            raise TypeError(
+                f"predictions of a {library} collection are linear, and loss={loss!r} has a "
+                f"{loss.link} link: predict its parts as arrays"
+            )
         if library is not None:
+            targets.require_one(self, f"predicting a {library} collection")
             names = getattr(self, "feature_names_in_", None)
-            return source_module(library).predict(X, self.coef_, self.intercept_, names)
+            parts = (self.coef_, self.intercept_, names, self._transform)
+            return source_module(library).predict(X, *parts)
         rows = validation.prediction_rows(self, X)
-        return np.asarray(rows @ self.coef_ + self.intercept_)
+        return self._transform.back(loss.mean(self._linear(rows)))
+
+    def _linear(self, rows: Any) -> Vector:
+        return np.asarray(rows @ self.coef_.T + self.intercept_)
+
+    @property
+    def _transform(self) -> TargetTransform:
+        return TRANSFORMS[self.target_transform_]
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Matrix:
         """Return lower and upper bounds, shape (n_samples, 2), that hold for clean rows.
@@ -304,28 +472,32 @@ class SelfPacedRegressor(
         calibration = self._calibrated("predict_interval")
         if not 0 < coverage < 1:
             raise ValueError(f"coverage must lie between 0 and 1, got {coverage!r}")
-        half = calibration.half_width(coverage)
-        return np.asarray(self.predict(X)[:, None] + np.array([-half, half]))
-
-    def confidence_intervals(self, level: float = 0.95) -> Matrix:
-        """Return lower and upper bounds of each coefficient, shape (n_features, 2)."""
-        calibration = self._calibrated("confidence_intervals")
-        if not 0 < level < 1:
-            raise ValueError(f"level must lie between 0 and 1, got {level!r}")
-        left = max(calibration.mixture.clean - calibration.n_coef, 1.0)
-        half = stdtrit(left, (1.0 + level) / 2.0) * self.coef_standard_errors_
-        return np.stack([self.coef_ - half, self.coef_ + half], axis=1)
+        rows = validation.prediction_rows(self, X)
+        if calibration.is_of_counts:
+            return calibration.counts.interval(self._linear(rows), coverage)
+        scale = calibration.scale_rule.of(rows)
+        bounds = scale[:, None] * np.array(calibration.bounds(coverage))
+        return self._transform.back(self._linear(rows)[:, None] + bounds)
 
     def clean_probability(self, X: Any, y: Any) -> Vector:
         """Return the probability that each of these rows is clean, given their y."""
         calibration = self._calibrated("clean_probability")
-        predicted = np.asarray(self.predict(X))
-        residual = validation.judged_target(y, predicted) - predicted
-        below, above = calibration.mixture.posterior(np.abs(residual))[0]
-        return np.asarray(np.where(residual < 0, below, above))
+        rows = validation.prediction_rows(self, X)
+        target = self._transform.of(validation.judged_target(y, rows))
+        if calibration.is_of_counts:
+            self._require_suitable(target)
+            return calibration.counts.posterior(target, self._linear(rows))
+        scaled = (target - self._linear(rows)) / calibration.scale_rule.of(rows)
+        return np.where(calibration.is_aside(target), 0.0, calibration.noise.posterior(scaled))
+
+    def _require_suitable(self, target: Vector) -> None:
+        complaint = None if self.loss is None else self.loss.complaint(target)
+        if complaint is not None:
+            raise ValueError(f"loss={self.loss!r} {complaint}")
 
     def _calibrated(self, method: str) -> Calibration:
         check_is_fitted(self)
+        targets.require_one(self, method)
         if not hasattr(self, "_calibration"):
             raise AttributeError(
                 f"{method} needs a noise scale, which only the calibrated pace estimates: "
@@ -338,20 +510,30 @@ class SelfPacedRegressor(
         """Tell scikit-learn what this estimator takes."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.target_tags.multi_output = targets.refusal(self) is None
         return tags
 
-    def _store(self, fitted: FittedModel, frame: Frame) -> None:
-        self.coef_, self.intercept_ = frame.to_user(fitted.coef)
+    def _store(self, fitted: FittedModel, coordinates: Coordinates) -> None:
+        n_outputs = fitted.fleet.problem.n_outputs
+        self.coef_, self.intercept_ = targets.to_user(coordinates, fitted.coef, n_outputs)
         self.pace_ = fitted.rounds.pace.value
         self.status_ = fitted.status
-        self.doubts_ = fitted.doubts
+        names = getattr(self, "feature_names_in_", range(self.n_features_in_))
+        names = [str(name) for name in names]
+        of_opinion = doubts_of(fitted, names)
+        self.doubts_ = (*fitted.doubts, *of_opinion, *self._undetermined(fitted))
+        of_fit = (*fitted.notes, *notes_of(fitted, names))
+        self.notes_ = (*of_fit, *advice_notes(fitted.advice))
         self._store_history(fitted.history)
         self._fit_note = FitNote.now(fitted.fleet.n_rows)
-        for name in CALIBRATED_ATTRIBUTES:
-            if hasattr(self, name):  # left by an earlier fit with another schedule
-                delattr(self, name)
+        self._forget_calibration()
         if fitted.calibration is not None:
             self._store_calibration(fitted.calibration)
+
+    def _forget_calibration(self) -> None:
+        """Remove what an earlier fit with another schedule, or of several targets, has left."""
+        for name in (*CALIBRATED_ATTRIBUTES, "outputs_"):
+            self.__dict__.pop(name, None)
 
     def _store_weights(self, fitted: FittedModel, source: Source) -> None:
         """Gather the weights of rows that are in memory; keep the rule for others."""
@@ -359,7 +541,9 @@ class SelfPacedRegressor(
             self.__dict__.pop(name, None)
         weightings = fitted.rounds.weightings
         if isinstance(source, ArraySource):
-            self.weights_ = _in_row_order(source, fitted.fleet.weights(weightings))
+            self.weights_ = in_row_order(source, fitted.fleet.weights(weightings))
+            if source.rejected is not None:
+                self.weights_[source.rejected] = 0.0
             self.selected_ = self.weights_ >= 0.5
             self._rows_digest = rows_digest(source.X, source.y)
         else:
@@ -373,7 +557,9 @@ class SelfPacedRegressor(
     def _store_calibration(self, calibration: Calibration) -> None:
         errors = calibration.standard_errors
         p = self.n_features_in_
-        self.noise_scale_ = calibration.mixture.scale
+        self.noise_scale_ = calibration.noise.scale
+        if calibration.is_of_counts:
+            self.dispersion_ = calibration.counts.dispersion
         self.corrupted_fraction_ = calibration.corrupted_fraction
         self.corrupted_interval_ = calibration.corrupted_interval
         self.batch_clean_share_ = np.array(calibration.batch_shares)
@@ -382,22 +568,26 @@ class SelfPacedRegressor(
         self._calibration = calibration
 
     def _warn(self, fitted: FittedModel) -> None:
-        status, stats = self.status_, fitted.rounds.statistics
+        status = self.status_
         if not status.converged:
             warnings.warn(status.message, ConvergenceWarning, stacklevel=3)
-        for doubt in fitted.doubts:
-            warnings.warn(doubt, NoSingleModelWarning, stacklevel=3)
-        size = stats.n_coef
-        if fitted.rank < size:
-            constant = self._constant_columns(stats)
-            blame = f" ({constant})" if constant else ""
-            warnings.warn(
-                f"The kept rows determine only {fitted.rank} of {size} coefficients{blame}; the "
-                f"others were chosen for the least norm. Drop redundant columns, add rows, or use "
-                f"penalty=Ridge(...).",
-                RankWarning,
-                stacklevel=3,
-            )
+        of_rank = self._undetermined(fitted)
+        for doubt in self.doubts_:
+            kind = RankWarning if doubt in of_rank else NoSingleModelWarning
+            warnings.warn(f"{doubt} {SEE}", kind, stacklevel=3)
+
+    def _undetermined(self, fitted: FittedModel) -> tuple[str, ...]:
+        """Say that the kept rows leave some coefficients open, if they do."""
+        stats = fitted.rounds.statistics
+        if fitted.rank >= stats.n_coef:
+            return ()
+        constant = self._constant_columns(stats)
+        blame = f" ({constant})" if constant else ""
+        return (
+            f"The kept rows determine only {fitted.rank} of {stats.n_coef} coefficients{blame}; "
+            f"the others are those of the minimum-norm solution. Drop redundant columns, add "
+            f"rows, or use penalty=Ridge(...).",
+        )
 
     def _constant_columns(self, stats: StackedStatistics) -> str:
         """Name the columns without spread among the kept rows."""
@@ -409,7 +599,8 @@ class SelfPacedRegressor(
         return f"constant: {', '.join(str(names[j]) for j in flat[:5])}"
 
 
-def _in_row_order(source: ArraySource, weights: list[Vector]) -> Vector:
+def in_row_order(source: ArraySource, weights: list[Vector]) -> Vector:
+    """Return what batches say of their rows, in the order in which the rows were given."""
     ordered = np.empty(source.X.shape[0])
     for rows, values in zip(source.rows(), weights, strict=True):
         ordered[rows] = values

@@ -4,28 +4,38 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol, TypeVar, overload
 
 import numpy as np
+from numpy.typing import NDArray
+from sklearn.compose import TransformedTargetRegressor
 from sklearn.linear_model import LinearRegression
+from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.validation import check_is_fitted
 
 from easyfirst import files
 from easyfirst.errors import ModelFileError
-from easyfirst.estimators.contents import Arrays, Facts, regressor_to_contents
+from easyfirst.estimators.serialization import Arrays, State, serialize_regressor
 from easyfirst.files.layout import PathLike
+from easyfirst.losses import Squared
+from easyfirst.transforms import TargetTransform
+from easyfirst.typing import TableOfColumns
 
 KIND = "self-paced-regressor"
 
 # What `load` knows: the kind of a file, the module that understands it, and its function from
-# (facts, arrays) to the model. Modules are named, because some lie above this one.
+# (state, arrays) to the model. Modules are named, because some lie above this one.
 LOADERS: dict[str, tuple[str, str]] = {
-    KIND: ("easyfirst.estimators.contents", "regressor_from_contents"),
-    "table-model": ("easyfirst.tables.saving", "table_model_from_contents"),
+    KIND: ("easyfirst.estimators.serialization", "deserialize_regressor"),
+    "self-paced-classifier": (
+        "easyfirst.estimators.label_serialization",
+        "deserialize_classifier",
+    ),
+    "table-model": ("easyfirst.tables.saving", "deserialize_table_model"),
 }
 
 # What building a model out of wrong contents can run into.
-WRONG_CONTENTS = (
+INVALID_DATA = (
     ValueError,
     TypeError,
     LookupError,
@@ -42,14 +52,14 @@ class SavingMixin:
         """Write the fitted model to a file that `easyfirst.load` reads.
 
         The file is a safetensors file with a digest: it holds numbers and text, never code, and
-        a damaged one is refused. Every fitted attribute comes back with the same bits. Of the
+        a damaged one is refused. Every fitted attribute comes back bit-for-bit identical. Of the
         parameters, callbacks, engine instances and random generators are left out, because they
         belong to this process; a loaded model has the defaults in their place.
 
         Parameters
         ----------
         path
-            Where the file shall be; by custom it ends in `.safetensors`.
+            Where to write; by convention the name ends in `.safetensors`.
         overwrite
             Whether a file that is already there may be replaced.
         weights
@@ -60,44 +70,111 @@ class SavingMixin:
         --------
         >>> import tempfile
         >>> from easyfirst import SelfPacedRegressor, load
-        >>> model = SelfPacedRegressor().fit([[0.0], [1.0], [2.0], [3.0]], [1.0, 3.0, 5.0, 7.0])
+        >>> X = [[0.0], [1.0], [2.0], [3.0], [4.0], [5.0], [6.0], [7.0]]
+        >>> model = SelfPacedRegressor().fit(X, [1.1, 2.9, 5.0, 7.1, 9.0, 10.8, 13.0, 15.1])
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     model.save(f"{folder}/model.safetensors")
         ...     again = load(f"{folder}/model.safetensors")
         >>> bool(again.coef_ == model.coef_)
         True
         """
-        facts, arrays = regressor_to_contents(self, weights)
-        files.write(path, KIND, facts, arrays, overwrite)
+        state, arrays = serialize_regressor(self, weights)
+        files.write(path, KIND, state, arrays, overwrite)
 
-    def to_sklearn(self) -> LinearRegression:
+    def to_sklearn(self) -> LinearRegression | TransformedTargetRegressor:
         """Return scikit-learn's `LinearRegression` with these coefficients.
 
         It makes the same predictions and needs no easyfirst, so whatever works with
-        scikit-learn's linear models (ONNX converters, for one) works with it.
+        scikit-learn's linear models (ONNX converters, for one) works with it. A model of log(y)
+        becomes a `TransformedTargetRegressor` around it, which ONNX converters refuse: convert its
+        `regressor_`, and take the exponential of what that returns.
         """
         check_is_fitted(self)
         model: Any = self
+        loss = model.loss or Squared()
+        if loss.link != "identity":
+            raise TypeError(
+                f"a LinearRegression has no link, and loss={loss!r} has a {loss.link} link: its "
+                f"predictions are loss.mean(X @ coef_ + intercept_)"
+            )
         plain = LinearRegression(fit_intercept=bool(model.fit_intercept))
         plain.coef_ = model.coef_.copy()
         plain.intercept_ = np.float64(model.intercept_)  # some converters want NumPy's type
         plain.n_features_in_ = model.n_features_in_
         if hasattr(model, "feature_names_in_"):
             plain.feature_names_in_ = model.feature_names_in_.copy()
-        return plain
+        return plain if model.target_transform_ is None else _around(plain, model._transform)
 
 
-def load(path: PathLike) -> Any:
+def _around(plain: LinearRegression, transform: TargetTransform) -> TransformedTargetRegressor:
+    """Return scikit-learn's model of a transformed target, as if it had been fitted."""
+    if transform.name != "log":
+        raise TypeError(
+            f"scikit-learn has no model that predicts like target_transform={transform.name!r}, "
+            f"where a root below zero means zero: use target_transform='log' or None"
+        )
+    model = TransformedTargetRegressor(
+        LinearRegression(fit_intercept=plain.fit_intercept), func=np.log, inverse_func=np.exp
+    )
+    model.regressor_ = plain
+    model.transformer_ = FunctionTransformer(np.log, np.exp, check_inverse=False).fit([[1.0]])
+    model._training_dim = 1
+    return model
+
+
+class LoadedModel(Protocol):
+    """What the models of all kinds of file have."""
+
+    def predict(self, X: Any, /) -> NDArray[Any]:
+        """Return the prediction for each row."""
+        ...
+
+    def suspects(self, X: Any, /, *, top: int | None = None) -> TableOfColumns:
+        """Return the rows that look wrong, the worst first."""
+        ...
+
+    def save(self, path: PathLike, *, overwrite: bool = False, weights: bool = True) -> None:
+        """Write the model to a file."""
+        ...
+
+
+Model = TypeVar("Model")
+
+
+@overload
+def load(path: PathLike) -> LoadedModel: ...
+
+
+@overload
+def load(path: PathLike, kind: type[Model]) -> Model: ...
+
+
+def load(path: PathLike, kind: type[Any] | None = None) -> Any:
     """Return the model that a file holds.
 
     Whatever is not a sound model file is refused with one `ModelFileError` that says what is
     wrong. Loading runs no code from the file. It does not prove who wrote the file: a model from
-    a stranger is as safe to load as a table of numbers, and as much to be trusted.
+    a stranger is as safe to load as a table of numbers, and deserves as much trust.
 
     Parameters
     ----------
     path
         A file written by `save`.
+    kind
+        The class that the model must be of, such as `SelfPacedRegressor`: a file of another kind
+        is refused, and type checkers know what comes back.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from easyfirst import SelfPacedRegressor, load
+    >>> X = [[0.0], [1.0], [2.0], [3.0], [4.0], [5.0], [6.0], [7.0]]
+    >>> model = SelfPacedRegressor().fit(X, [0.0, 1.1, 1.9, 3.0, 4.1, 5.0, 5.9, 7.0])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     model.save(f"{folder}/m.safetensors")
+    ...     again = load(f"{folder}/m.safetensors", SelfPacedRegressor)
+    >>> bool((again.coef_ == model.coef_).all())
+    True
     """
     contents = files.read(path)
     if contents.kind not in LOADERS:
@@ -106,21 +183,24 @@ def load(path: PathLike) -> Any:
             f"{', '.join(map(repr, LOADERS))}; upgrade easyfirst, or give another file"
         )
     try:
-        return _loader(contents.kind)(contents.facts, contents.arrays)
+        model = _loader(contents.kind)(contents.state, contents.arrays)
     except ImportError as error:
         raise ImportError(
             f"{path} holds a {contents.kind}, which needs the 'tool' extra ({error}): "
             f"pip install 'easyfirst[tool]'"
         ) from error
-    except WRONG_CONTENTS as error:
+    except INVALID_DATA as error:
         what = f"{error} is missing" if isinstance(error, KeyError) else error
         raise ModelFileError(
             f"{path} is complete, but it does not describe a {contents.kind}: {what}; take "
             f"another copy, or fit and save the model again"
         ) from error
+    if kind is not None and not isinstance(model, kind):
+        raise TypeError(f"{path} holds a {type(model).__name__}, not a {kind.__name__}")
+    return model
 
 
-def _loader(kind: str) -> Callable[[Facts, Arrays], Any]:
+def _loader(kind: str) -> Callable[[State, Arrays], Any]:
     module, name = LOADERS[kind]
-    loader: Callable[[Facts, Arrays], Any] = getattr(importlib.import_module(module), name)
+    loader: Callable[[State, Arrays], Any] = getattr(importlib.import_module(module), name)
     return loader

@@ -30,10 +30,11 @@ PLUG_INS: dict[str, type[Any]] = {
     for module in (losses, penalties, regularizers, schedules)
     for name, member in vars(module).items()
     if isinstance(member, type) and issubclass(member, KINDS) and is_dataclass(member)
+    if not name.startswith("_")
 }
 
 
-def settings_to_facts(estimator: BaseEstimator) -> tuple[dict[str, Any], list[str]]:
+def settings_to_json(estimator: BaseEstimator) -> tuple[dict[str, Any], list[str]]:
     """Return the parameters that can be stored, and the names of those that were left out.
 
     What belongs to a session rather than to the model is left out: callbacks, engine instances,
@@ -49,15 +50,15 @@ def settings_to_facts(estimator: BaseEstimator) -> tuple[dict[str, Any], list[st
     return stored, left_out
 
 
-def settings_from_facts(kind: type[BaseEstimator], facts: Mapping[str, Any]) -> Any:
-    """Return an unfitted estimator; what the facts do not name has its default."""
-    unknown = sorted(set(facts) - set(kind().get_params(deep=False)))
+def settings_from_json(kind: type[BaseEstimator], given: Mapping[str, Any]) -> Any:
+    """Return an unfitted estimator; what `given` does not name has its default."""
+    unknown = sorted(set(given) - set(kind().get_params(deep=False)))
     if unknown:
         raise ValueError(f"{kind.__name__} has no parameter {unknown[0]!r}")
     for name, allowed in SESSION.items():
-        if not isinstance(facts.get(name), allowed | None):
-            raise ValueError(f"parameter {name!r} is {facts[name]!r:.60}")
-    return kind(**{name: _from_plain(name, value) for name, value in facts.items()})
+        if not isinstance(given.get(name), allowed | None):
+            raise ValueError(f"parameter {name!r} is {given[name]!r:.60}")
+    return kind(**{name: _from_plain(name, value) for name, value in given.items()})
 
 
 def _belongs_to_the_session(name: str, value: object) -> bool:
@@ -82,7 +83,7 @@ def _to_plain(name: str, value: Any) -> Any:
             "fields": {part: _to_plain(f"{name}.{part}", inner) for part, inner in parts.items()},
         }
     raise TypeError(
-        f"{name}={value!r} cannot be stored in a model file, which holds numbers, texts and the "
+        f"{name}={value!r} cannot be stored in a model file, which holds numbers, strings and the "
         f"plug-ins of easyfirst: use to_sklearn() to pass the coefficients on, or "
         f"set_params({name.partition('.')[0]}=None) before saving"
     )

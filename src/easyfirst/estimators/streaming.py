@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,11 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from easyfirst.contracts import Engine, Resident, Source
+from easyfirst.consensus.rounds import RoundSettings
+from easyfirst.contracts import Engine, Resident, Source, Workers
+from easyfirst.errors import ManyPassesWarning
 from easyfirst.estimators import clusters
+from easyfirst.estimators.findings import findings_of
 from easyfirst.local.judging import JudgedRows, Verdict, judge
 from easyfirst.local.weighing import Problem, Weighting
+from easyfirst.schedules import Calibrated
 from easyfirst.sources.parquet import write_rows
+from easyfirst.transforms import TRANSFORMS
 
 NOT_GATHERED = ("weights_", "selected_")
 
@@ -40,6 +46,19 @@ class StreamingMixin:
             )
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
+    def _warn_of_passes(self, workers: Workers, settings: RoundSettings) -> None:
+        """Warn before a plan that reads rows from the disk in every round or iteration."""
+        is_brief = isinstance(settings.schedule, Calibrated) and settings.solver == "gram"
+        if is_brief or not getattr(workers, "reads_again", False):
+            return
+        warnings.warn(
+            f"The rows do not fit into memory, and this plan reads them at least once per round, "
+            f"in up to {settings.max_rounds} rounds: use pace=None and solver='gram', which need "
+            f"few, or give the engine a larger memory_limit.",
+            ManyPassesWarning,
+            stacklevel=5,
+        )
+
     def weights_by_batch(
         self, X: Any, y: Any = None, *, engine: str | Engine | None = None
     ) -> Iterator[JudgedRows]:
@@ -56,9 +75,7 @@ class StreamingMixin:
         place = self._place(engine, source)
         with place.open(source.partitions()) as workers:
             for number, weighting in enumerate(weightings):
-                messages: list[Weighting | None] = [None] * len(weightings)
-                messages[number] = weighting
-                yield workers.map(_judge_if_asked, messages, verdict)[number]
+                yield workers.map(judge, [weighting], verdict, only=[number])[0]
 
     def write_weights(
         self,
@@ -68,10 +85,12 @@ class StreamingMixin:
         folder: str | os.PathLike[str],
         engine: str | Engine | None = None,
     ) -> list[str]:
-        """Let every worker write its rows' weights, residuals and predictions to Parquet files.
+        """Let every worker write what the fit thinks of its rows to Parquet files.
 
-        One file per batch, in batch order, each with the row ids or the row numbers within the
-        batch. Returns the paths. The workers must reach the folder under the name given.
+        One file per batch, in batch order, with the columns `row_id` (or the row number within
+        the batch), `weight`, `residual` (in standard deviations of the noise), `given_label` and
+        `predicted_label`, as `suspects` has them. Returns the paths. The workers must reach the
+        folder under the name given.
         """
         source, weightings, verdict = self._judging(X, y)
         where = os.path.abspath(os.fspath(folder))
@@ -79,13 +98,18 @@ class StreamingMixin:
         if os.listdir(where):
             raise FileExistsError(f"{where} is not empty: name a new folder")
         paths = [os.path.join(where, f"part-{i:05d}.parquet") for i in range(len(weightings))]
+        model: Any = self
+        pairs = zip(weightings, paths, strict=True)
         with self._place(engine, source).open(source.partitions()) as workers:
-            workers.map(_judge_and_write, list(zip(weightings, paths, strict=True)), verdict)
+            unit = findings_of(model).unit
+            messages = [(weighting, path, unit) for weighting, path in pairs]
+            workers.map(_judge_and_write, messages, verdict)
         return paths
 
     def _place(self, engine: str | Engine | None, source: Source) -> Engine:
         model: Any = self
-        return clusters.find_engine(engine or model.engine, model.n_jobs, source)
+        found = clusters.find_engine(engine or model.engine, model.n_jobs, source)
+        return clusters.for_one_pass(found)
 
     def _judging(self, X: Any, y: Any) -> tuple[Source, Sequence[Weighting], Verdict]:
         check_is_fitted(self)
@@ -104,25 +128,24 @@ class StreamingMixin:
             raise ValueError(
                 f"the source has {found} batches and the fit had {expected}: give the same source"
             )
-        verdict = Verdict(judgement.problem, model.coef_, model.intercept_)
+        verdict = Verdict(
+            judgement.problem, model.coef_, model.intercept_, TRANSFORMS[model.target_transform_]
+        )
         return source, judgement.weightings, verdict
 
 
-def _judge_if_asked(
-    resident: Resident, weighting: Weighting | None, verdict: Verdict
-) -> JudgedRows | None:
-    return None if weighting is None else judge(resident, weighting, verdict)
-
-
-def _judge_and_write(resident: Resident, message: tuple[Weighting, str], verdict: Verdict) -> int:
-    weighting, path = message
+def _judge_and_write(
+    resident: Resident, message: tuple[Weighting, str, float], verdict: Verdict
+) -> int:
+    weighting, path, unit = message
     rows = judge(resident, weighting, verdict)
     names: NDArray[Any] = np.arange(rows.weights.size) if rows.row_ids is None else rows.row_ids
     columns = {
-        "row": names,
+        "row_id": names,
         "weight": rows.weights,
-        "residual": rows.residual,
-        "prediction": rows.prediction,
+        "residual": rows.signed / unit,
+        "given_label": rows.prediction + rows.residual,
+        "predicted_label": rows.prediction,
     }
     os.makedirs(os.path.dirname(path), exist_ok=True)
     write_rows(path, columns)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import get_args
-
+from easyfirst.baselines.methods import run_in
 from easyfirst.datasets.adversarial import Kind
 from easyfirst.experiments.base import Cell, Experiment
-from easyfirst.experiments.methods import RECOVERY
 from easyfirst.experiments.problems import Adversarial
 
 RATIOS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6)
@@ -31,9 +29,9 @@ def adversary(*, quick: bool = False) -> Experiment:
         axis="share of corrupted rows",
         cells=tuple(
             Cell(TITLES[kind], r, f"{r:.1f}", Adversarial(kind, r, n_samples, n_features))
-            for kind in get_args(Kind)
+            for kind in TITLES
             for r in ratios
         ),
-        methods=RECOVERY,
+        methods=run_in("recovery"),
         seeds=5,
     )

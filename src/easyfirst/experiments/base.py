@@ -4,24 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from easyfirst.baselines.method import Coefficients
 from easyfirst.contracts import Matrix, Vector
 
 
-@dataclass(frozen=True)
-class Coefficients:
-    """A linear model, whatever fitted it."""
-
-    coef: Vector
-    intercept: float = 0.0
-
-
 @dataclass(frozen=True, eq=False)
-class Problem:
+class BenchmarkProblem:
     """Rows to fit, the truth about them, and how a fit is judged.
 
     Parameters
@@ -69,7 +62,7 @@ class Spec(Protocol):
         """How long a fit takes, relative to other specifications."""
         ...
 
-    def make(self, seed: int) -> Problem:
+    def make(self, seed: int) -> BenchmarkProblem:
         """Draw the problem."""
         ...
 
@@ -86,50 +79,6 @@ class Cell:
     label: str
     spec: Spec
     setting: float | None = None
-
-
-@dataclass(frozen=True)
-class Fit:
-    """What a method found: usually one model, and figures that the problem cannot know."""
-
-    models: tuple[Coefficients, ...]
-    extra: Mapping[str, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Method:
-    """A method as the experiments run it.
-
-    Parameters
-    ----------
-    name, label
-        For files and command lines; for tables.
-    build
-        From the problem and the cell's setting to an estimator.
-    read
-        From the fitted estimator to what it found; None takes `coef_` and `intercept_`.
-    rows
-        Which rows and responses it is given; None: all of them, as they are.
-    kind
-        "ours", "limit" (uses what no method can know), or "rival".
-    told
-        What the method is told that the default estimator has to find out.
-    needs_unit, needs_setting
-        Whether it works on y divided by the problem's unit, and once per setting.
-    cost
-        Relative duration, for the estimate of the time left.
-    """
-
-    name: str
-    label: str
-    build: Callable[[Problem, float | None], Any]
-    read: Callable[[Any], Fit] | None = None
-    rows: Callable[[Problem], tuple[Matrix, Vector, NDArray[np.intp]]] | None = None
-    kind: str = "rival"
-    told: str = ""
-    needs_unit: bool = False
-    needs_setting: bool = False
-    cost: float = 1.0
 
 
 @dataclass(frozen=True)

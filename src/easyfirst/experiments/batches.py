@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from easyfirst.baselines.methods import run_in
 from easyfirst.experiments import published
 from easyfirst.experiments.base import Cell, Experiment
 from easyfirst.experiments.fig1 import BAD_BATCHES, QUICK_SIZES, SIZES
-from easyfirst.experiments.methods import RECOVERY
 from easyfirst.experiments.problems import Recovery
 
 
@@ -27,7 +27,7 @@ def batches(*, quick: bool = False) -> Experiment:
         title="Corrupted batches: recovery error",
         axis="batches with 90 % corrupted rows",
         cells=tuple(cells),
-        methods=(*RECOVERY[:3], "dspl-rho1", *RECOVERY[3:]),
+        methods=(*run_in("recovery")[:3], "dspl-rho1", *run_in("recovery")[3:]),
         published_digits=3,
         published={} if quick else published.by_cell(BAD_BATCHES, labels, published.BATCHES),
     )

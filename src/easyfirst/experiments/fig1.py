@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from easyfirst.baselines.methods import run_in
 from easyfirst.experiments import published
 from easyfirst.experiments.base import Cell, Experiment
-from easyfirst.experiments.methods import RECOVERY
 from easyfirst.experiments.problems import Recovery
 
 Panel = Literal["a", "b", "c"]
@@ -46,7 +46,7 @@ def fig1(panel: Panel, *, quick: bool = False) -> Experiment:
         title=f"Figure 1({panel}): recovery error, {shape}",
         axis="share of bad batches, or of corrupted rows",
         cells=tuple(_cells(BAD_BATCHES, size, ratios) + _cells(UNIFORM, size, ratios)),
-        methods=RECOVERY,
+        methods=run_in("recovery"),
         published={} if quick else published.by_cell(beside, labels, published.FIG1[panel]),
     )
 

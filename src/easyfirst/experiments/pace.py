@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from easyfirst.baselines.self_paced import FIRST_PACE
 from easyfirst.experiments import published
 from easyfirst.experiments.base import Cell, Experiment
 from easyfirst.experiments.fig1 import QUICK_SIZES, SIZES, UNIFORM
-from easyfirst.experiments.methods import FIRST_PACE
 from easyfirst.experiments.problems import Recovery
 
 CORRUPTION = 0.9

@@ -8,10 +8,11 @@ from typing import Literal
 
 import numpy as np
 
+from easyfirst.baselines.method import Coefficients
 from easyfirst.contracts import Vector
 from easyfirst.datasets.adversarial import Kind, make_adversarial_regression
 from easyfirst.datasets.synthetic import CorruptedRegression, make_corrupted_regression
-from easyfirst.experiments.base import Coefficients, Problem
+from easyfirst.experiments.base import BenchmarkProblem
 
 FLOPS_PER_UNIT = 1e9
 
@@ -42,7 +43,7 @@ class Recovery:
         rows = self.n_samples_per_batch * self.n_batches
         return rows * self.n_features * (self.n_features + 100) / FLOPS_PER_UNIT
 
-    def make(self, seed: int) -> Problem:
+    def make(self, seed: int) -> BenchmarkProblem:
         """Draw the data set."""
         return recovery_problem(
             make_corrupted_regression(
@@ -78,7 +79,7 @@ class Adversarial:
         """About the time of one pass that forms a Gram matrix."""
         return self.n_samples * self.n_features * (self.n_features + 100) / FLOPS_PER_UNIT
 
-    def make(self, seed: int) -> Problem:
+    def make(self, seed: int) -> BenchmarkProblem:
         """Draw the data set."""
         return recovery_problem(
             make_adversarial_regression(
@@ -92,11 +93,13 @@ class Adversarial:
         )
 
 
-def recovery_problem(data: CorruptedRegression) -> Problem:
+def recovery_problem(data: CorruptedRegression) -> BenchmarkProblem:
     """Judge a fit of these rows by the Euclidean distance to their true coefficients."""
     truth: Vector = data.coef
 
     def measure(model: Coefficients) -> Mapping[str, float]:
         return {"error": float(np.linalg.norm(model.coef - truth))}
 
-    return Problem(X=data.X, y=data.y, batches=data.batches, clean=data.clean, measure=measure)
+    return BenchmarkProblem(
+        X=data.X, y=data.y, batches=data.batches, clean=data.clean, measure=measure
+    )

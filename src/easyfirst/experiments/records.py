@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from easyfirst.atomic import atomic_write
 from easyfirst.experiments.base import Record
 
 PACKAGES = ("easyfirst", "numpy", "scipy", "scikit-learn")
@@ -53,12 +54,12 @@ class Store:
         return self.path(spec, seed, method, setting).is_file()
 
     def write(self, records: Sequence[Record]) -> None:
-        """Write the figures of one fit; a reader sees all of the file or none of it."""
+        """Write the figures of one fit."""
         first = records[0]
         target = self.path(first.spec, first.seed, first.method, first.setting)
         target.parent.mkdir(parents=True, exist_ok=True)
         rows = [asdict(record) | surroundings() for record in records]
-        write_atomically(pa.Table.from_pylist(rows, schema=SCHEMA), target)
+        write_table(pa.Table.from_pylist(rows, schema=SCHEMA), target)
 
     def read(self) -> list[Record]:
         """Return every record, in the order of their files."""
@@ -77,21 +78,17 @@ def read_archive(path: Path) -> list[Record]:
     return list(_load(path))
 
 
-def archive_facts(path: Path) -> list[dict[str, Any]]:
+def archive_machines(path: Path) -> list[dict[str, Any]]:
     """Return the distinct combinations of versions and machine in an archive."""
     names = ["python", *PACKAGES, "machine", "cores", "memory_gb"]
     rows = pq.read_table(path, columns=names).to_pylist()
     return [dict(pairs) for pairs in dict.fromkeys(tuple(row.items()) for row in rows)]
 
 
-def write_atomically(table: Any, target: Path) -> None:
-    """Write a Parquet file beside its place, then move it there."""
-    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
-    try:
-        pq.write_table(table, partial, compression="zstd")
-        os.replace(partial, target)
-    finally:
-        partial.unlink(missing_ok=True)
+def write_table(table: Any, target: Path) -> None:
+    """Write a Parquet file; a reader sees all of it or none of it."""
+    with atomic_write(target) as beside:
+        pq.write_table(table, beside, compression="zstd")
 
 
 @cache

@@ -11,38 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
+from easyfirst.baselines.method import PAPER_NOISE, Coefficients
+from easyfirst.baselines.methods import run_in
+from easyfirst.consensus.huber import MEDIAN_TO_SCALE
 from easyfirst.contracts import Matrix, Vector
 from easyfirst.datasets.synthetic import random_shares
 from easyfirst.experiments import published
-from easyfirst.experiments.base import Cell, Coefficients, Experiment, Problem
+from easyfirst.experiments.base import BenchmarkProblem, Cell, Experiment
 from easyfirst.experiments.cities import BARCELONA, LA, NYC, City, Protocol, Split, city_split
 
 LEAK_SD = 20.0  # dollars: the noise on the label that the published features contain
 REACH = 0.5  # of the largest price in a batch: how far the corruption of a label goes
-SYNTHETIC_NOISE = np.sqrt(0.1)  # the noise for which the paper's pace, 0.1 to 1, was made
-
-METHODS = (
-    "clean-labels",
-    "clean-labels-easyfirst",
-    "oracle",
-    "easyfirst",
-    "dspl",
-    "dspl-as-is",
-    "torr",
-    "torr25",
-    "rlhh",
-    "drlr",
-    "spl",
-    "spl-growing",
-    "drlr-median",
-    "orlr",
-    "torr-pooled",
-    "spl-pooled",
-    "stir",
-    "svam",
-    "least-squares",
-    "zeros",
-)
 
 
 @dataclass(frozen=True)
@@ -71,7 +50,7 @@ class Rental:
         """About as long as a synthetic problem with ten columns."""
         return self.city.n_rows / self.every * 3e-6
 
-    def make(self, seed: int) -> Problem:
+    def make(self, seed: int) -> BenchmarkProblem:
         """Corrupt the training prices and, as published, draw the noise of the leak."""
         rng = check_random_state(seed)
         split = city_split(self.city, self.protocol, self.directory, self.every)
@@ -81,7 +60,7 @@ class Rental:
         batches = np.arange(n) * self.city.n_batches // n
         y, clean = corrupt_prices(split.y_train, batches, self.ratio, rng)
         honest = self.protocol == "honest"
-        return Problem(
+        return BenchmarkProblem(
             X=split.X_train,
             y=y,
             batches=batches,
@@ -140,7 +119,7 @@ def _unit(split: Split, fit_intercept: bool) -> float:
     design = np.column_stack([split.X_train, np.ones((n, int(fit_intercept)))])
     coef = np.linalg.lstsq(design, split.y_train, rcond=None)[0]
     residual = split.y_train - design @ coef
-    return float(1.4826 * np.median(np.abs(residual)) / SYNTHETIC_NOISE)
+    return float(MEDIAN_TO_SCALE * np.median(np.abs(residual)) / PAPER_NOISE)
 
 
 def rental(*, quick: bool = False, directory: Path) -> tuple[Experiment, Experiment]:
@@ -171,7 +150,7 @@ def rental(*, quick: bool = False, directory: Path) -> tuple[Experiment, Experim
             title="Rental prices as published: root of the mean absolute error, label leaked",
             axis="corrupted prices",
             cells=cells("as published", NYC, LA),
-            methods=METHODS,
+            methods=run_in("rental"),
             published=values,
             published_spread=spreads,
             log_scale=False,
@@ -184,7 +163,7 @@ def rental(*, quick: bool = False, directory: Path) -> tuple[Experiment, Experim
             axis="corrupted prices",
             cells=cells("honest", NYC, LA, BARCELONA),
             also={"median": "median absolute error"},
-            methods=METHODS,
+            methods=run_in("rental"),
             log_scale=False,
             digits=2,
         ),

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from pathlib import Path
 from string import Template
 
+from easyfirst.atomic import atomic_write
 from easyfirst.experiments.base import Cell, Experiment
 from easyfirst.experiments.catalogue import NAMES, define
 from easyfirst.experiments.plots import draw
-from easyfirst.experiments.records import Store, archive_facts, read_archive, write_atomically
+from easyfirst.experiments.records import Store, archive_machines, read_archive, write_table
 from easyfirst.experiments.tables import (
     Agreement,
-    Loss,
+    LostCell,
     Results,
     agreements,
     below_oracle,
@@ -43,7 +43,7 @@ def write_report(records: Path, docs: Path, *, quick: bool = False) -> Path:
     figures.mkdir(parents=True, exist_ok=True)
     archive = figures / ARCHIVE
     if any(records.rglob("*.parquet")):
-        write_atomically(Store(records).table(), archive)
+        write_table(Store(records).table(), archive)
     if not archive.is_file():
         raise FileNotFoundError(f"there are no records in {records} and none at {archive}")
     results = Results(read_archive(archive))
@@ -51,12 +51,11 @@ def write_report(records: Path, docs: Path, *, quick: bool = False) -> Path:
     sections = [section(each, results, figures) for each in experiments]
     text = Template(INTRODUCTION).substitute(
         scoreboard=scoreboard(experiments, results),
-        machine="\n".join(f"- {fact}" for fact in _facts(archive)),
+        machine="\n".join(f"- {each}" for each in _machines(archive)),
     )
     target = docs / "reproduction.md"
-    partial = target.with_name(".reproduction.md.partial")
-    partial.write_text(text + "\n" + "\n".join(filter(None, sections)), encoding="utf-8")
-    os.replace(partial, target)
+    with atomic_write(target) as beside:
+        beside.write_text(text + "\n" + "\n".join(filter(None, sections)), encoding="utf-8")
     return target
 
 
@@ -173,14 +172,14 @@ def _lost(experiment: Experiment, results: Results) -> str:
     return "\n".join(lines)
 
 
-def _by_cell(lost: Iterable[Loss]) -> dict[Cell, list[Loss]]:
-    found: dict[Cell, list[Loss]] = {}
+def _by_cell(lost: Iterable[LostCell]) -> dict[Cell, list[LostCell]]:
+    found: dict[Cell, list[LostCell]] = {}
     for loss in lost:
         found.setdefault(loss.cell, []).append(loss)
     return found
 
 
-def _cell_line(cell: Cell, lost: list[Loss]) -> str:
+def _cell_line(cell: Cell, lost: list[LostCell]) -> str:
     ordered = sorted(lost, key=lambda loss: loss.theirs)
     rivals = [_rival(loss) for loss in ordered[:MOST_RIVALS]]
     if len(ordered) > MOST_RIVALS:
@@ -192,7 +191,7 @@ def _cell_line(cell: Cell, lost: list[Loss]) -> str:
     )
 
 
-def _rival(loss: Loss) -> str:
+def _rival(loss: LostCell) -> str:
     excess = f"+{100 * loss.excess:.1f} %"
     told = ", told" if loss.method.told else ""
     return f"{loss.method.label} ({excess if loss.chance else f'**{excess}**'}{told})"
@@ -241,11 +240,11 @@ def _time(experiment: Experiment, results: Results) -> str:
     return f"<details><summary>{summary}</summary>\n\n{markdown(rows)}\n\n</details>"
 
 
-def _facts(archive: Path) -> list[str]:
+def _machines(archive: Path) -> list[str]:
     lines = [
-        f"{fact['cores']} cores, {fact['memory_gb']} GB, {fact['machine']}; Python "
-        f"{fact['python']}, NumPy {fact['numpy']}, SciPy {fact['scipy']}, "
-        f"scikit-learn {fact['scikit-learn']}"
-        for fact in archive_facts(archive)
+        f"{each['cores']} cores, {each['memory_gb']} GB, {each['machine']}; Python "
+        f"{each['python']}, NumPy {each['numpy']}, SciPy {each['scipy']}, "
+        f"scikit-learn {each['scikit-learn']}"
+        for each in archive_machines(archive)
     ]
     return list(dict.fromkeys(lines))

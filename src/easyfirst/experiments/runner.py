@@ -11,8 +11,9 @@ from pathlib import Path
 
 from threadpoolctl import threadpool_limits
 
+from easyfirst.baselines.methods import METHODS
 from easyfirst.experiments.base import Experiment, Record, Spec
-from easyfirst.experiments.methods import METHODS, run_method
+from easyfirst.experiments.methods import run_method
 from easyfirst.experiments.records import Store
 
 
@@ -50,7 +51,7 @@ def plan(
                 for name in experiment.methods:
                     if methods is not None and name not in methods:
                         continue
-                    setting = cell.setting if METHODS[name].needs_setting else None
+                    setting = cell.setting if METHODS[name].needs_pace else None
                     if again or not store.holds(cell.spec.key, seed, name, setting):
                         fits[name, setting] = None
     tasks = [Task(spec, seed, tuple(fits)) for (seed, _), (spec, fits) in wanted.items() if fits]

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import stdtrit
 
-from easyfirst.experiments.base import Cell, Experiment, Method, Record
-from easyfirst.experiments.methods import METHODS
+from easyfirst.baselines.method import Method
+from easyfirst.baselines.methods import METHODS
+from easyfirst.experiments.base import Cell, Experiment, Record
 
 OURS = "easyfirst"
 CONFIDENCE = 0.975  # one side of the interval outside which a difference is no chance
@@ -38,7 +39,7 @@ class Summary:
 
 
 @dataclass(frozen=True)
-class Loss:
+class LostCell:
     """A cell in which a rival's mean error is smaller than ours."""
 
     cell: Cell
@@ -85,7 +86,7 @@ class Results:
 
     def of(self, cell: Cell, method: str, metric: str = "error") -> Summary | None:
         """Return what one method did in one cell, or None if it did not run."""
-        setting = cell.setting if METHODS[method].needs_setting else None
+        setting = cell.setting if METHODS[method].needs_pace else None
         values = self._found.get((cell.spec.key, method, setting, metric))
         return None if values is None else Summary(values)
 
@@ -103,7 +104,7 @@ class Results:
         return (min(counts), max(counts)) if counts else (0, 0)
 
 
-def losses(experiment: Experiment, results: Results) -> list[Loss]:
+def losses(experiment: Experiment, results: Results) -> list[LostCell]:
     """List the cells where a rival's mean is below ours, over the seeds that both have run."""
     lost = []
     for cell in experiment.cells:
@@ -120,7 +121,7 @@ def losses(experiment: Experiment, results: Results) -> list[Loss]:
     return lost
 
 
-def _compare(cell: Cell, method: Method, ours: Summary, theirs: Summary) -> Loss | None:
+def _compare(cell: Cell, method: Method, ours: Summary, theirs: Summary) -> LostCell | None:
     common = sorted(ours.values.keys() & theirs.values.keys())
     if not common:
         return None
@@ -132,7 +133,7 @@ def _compare(cell: Cell, method: Method, ours: Summary, theirs: Summary) -> Loss
     error = float(np.std(difference, ddof=1) / math.sqrt(len(common))) if len(common) > 1 else 1.0
     bound = float(stdtrit(len(common) - 1, CONFIDENCE)) if len(common) > 1 else math.inf
     chance = not bool(np.mean(difference) > bound * error)
-    return Loss(cell, method, float(np.mean(a)), float(np.mean(b)), len(common), chance)
+    return LostCell(cell, method, float(np.mean(a)), float(np.mean(b)), len(common), chance)
 
 
 def n_comparisons(experiment: Experiment, results: Results) -> tuple[int, int]:

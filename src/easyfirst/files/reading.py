@@ -50,11 +50,11 @@ GIVE_ANOTHER = "give a file written by save()"
 
 
 @dataclass(frozen=True, eq=False)
-class Contents:
+class FileData:
     """What a file holds, after every check that needs no knowledge of its meaning."""
 
     kind: str
-    facts: dict[str, Any]
+    state: dict[str, Any]
     arrays: dict[str, NDArray[Any]]
     version: int
     digest: str
@@ -71,7 +71,7 @@ class _Slot:
     end: int
 
 
-def read(path: PathLike) -> Contents:
+def read(path: PathLike) -> FileData:
     """Return the contents of a file, or raise one `ModelFileError` that says what is wrong.
 
     Damaged, foreign and newer files are refused before their arrays are loaded. The file is read
@@ -89,10 +89,10 @@ def read(path: PathLike) -> Contents:
         slots = _slots(header, size - len(head), path)
         blank = with_digest(head, NO_DIGEST)
         _require_digest(file, blank, metadata["digest"], path)
-        facts = _object(metadata["facts"].encode("utf-8", "surrogatepass"), "facts", path)
+        state = _object(metadata["facts"].encode("utf-8", "surrogatepass"), "facts", path)
         arrays = _arrays(file, slots, blank, metadata["digest"], path)
     version = int(metadata["version"])
-    return Contents(metadata["kind"], facts, arrays, version, metadata["digest"])
+    return FileData(metadata["kind"], state, arrays, version, metadata["digest"])
 
 
 @contextmanager
@@ -130,7 +130,7 @@ def _read_head(file: BufferedReader, size: int, path: PathLike) -> bytes:
 
 def _parsed(text: bytes, path: PathLike) -> dict[str, Any]:
     if not text.startswith(b"{"):
-        _refuse(path, "is not a model file: its header is no JSON object", GIVE_ANOTHER)
+        _refuse(path, "is not a model file: its header is not a JSON object", GIVE_ANOTHER)
     return _object(text, "header", path)
 
 
@@ -145,7 +145,7 @@ def _object(text: bytes, what: str, path: PathLike) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         _refuse_damaged(path, f"its {what} cannot be read as JSON: {error}")
     if not isinstance(found, dict):
-        _refuse_damaged(path, f"its {what} is no JSON object")
+        _refuse_damaged(path, f"its {what} is not a JSON object")
     return found
 
 

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import secrets
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from easyfirst.atomic import atomic_write
 from easyfirst.errors import ModelFileError
 from easyfirst.files.layout import (
     DTYPES,
@@ -33,7 +31,7 @@ from easyfirst.files.layout import (
 def write(
     path: PathLike,
     kind: str,
-    facts: Mapping[str, Any],
+    state: Mapping[str, Any],
     arrays: Mapping[str, NDArray[Any]],
     overwrite: bool = False,
 ) -> None:
@@ -45,10 +43,10 @@ def write(
     Parameters
     ----------
     path
-        Where the file shall be.
+        Where to write.
     kind
         What the contents mean; `read` returns it.
-    facts
+    state
         Anything JSON can say, at most a megabyte of it; no NaN and no infinity.
     arrays
         Float64, float32, int64, int32, uint8 or bool; at most 16 GiB of them.
@@ -62,18 +60,19 @@ def write(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     write(f"{folder}/a.safetensors", "example", {"unit": "m"}, {"x": np.arange(3.0)})
     ...     contents = read(f"{folder}/a.safetensors")
-    >>> contents.kind, contents.facts, contents.arrays["x"].tolist()
+    >>> contents.kind, contents.state, contents.arrays["x"].tolist()
     ('example', {'unit': 'm'}, [0.0, 1.0, 2.0])
     """
     target = Path(path)
     stored = {name: _storable(name, array) for name, array in arrays.items()}
     # Wide numbers first: then each lies at a multiple of its own width.
     stored = dict(sorted(stored.items(), key=lambda item: -item[1].itemsize))
-    head = _head(kind, facts, stored)
+    head = _head(kind, state, stored)
     digest = hashlib.blake2b(head, digest_size=32)
     for array in stored.values():
         digest.update(bytes_of(array))
-    with _new_file(target, overwrite) as file:
+    _require_free(target, overwrite)
+    with atomic_write(target, overwrite=overwrite) as beside, open(beside, "xb") as file:
         file.write(with_digest(head, digest.hexdigest().encode()))
         for array in stored.values():
             file.write(bytes_of(array))
@@ -94,7 +93,7 @@ def _storable(name: str, array: NDArray[Any]) -> NDArray[Any]:
     return little
 
 
-def _head(kind: str, facts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
+def _head(kind: str, state: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
     """Return the length and the header, with zeros for the digest."""
     codes = {dtype: code for code, dtype in DTYPES.items()}
     metadata = {
@@ -102,7 +101,7 @@ def _head(kind: str, facts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]
         "format": FORMAT,
         "version": str(VERSION),
         "kind": kind,
-        "facts": json.dumps(facts, allow_nan=False, separators=(",", ":")),
+        "facts": json.dumps(state, allow_nan=False, separators=(",", ":")),
     }
     header: dict[str, Any] = {"__metadata__": metadata}
     begin = 0
@@ -115,7 +114,7 @@ def _head(kind: str, facts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]
     text += b" " * (-len(text) % 8)  # so that the data begin at a multiple of eight
     if len(text) > MAX_HEADER:
         raise ValueError(
-            f"the facts and the list of arrays take {len(text):,} bytes, of {MAX_HEADER:,} "
+            f"the JSON object and the list of arrays take {len(text):,} bytes, of {MAX_HEADER:,} "
             f"allowed: put long lists into arrays (see texts_to_array)"
         )
     if 8 + len(text) + begin > MAX_FILE:
@@ -123,9 +122,7 @@ def _head(kind: str, facts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]
     return len(text).to_bytes(8, "little") + text
 
 
-@contextmanager
-def _new_file(target: Path, overwrite: bool) -> Iterator[BinaryIO]:
-    """Give a file to write to that appears at `target` in one step, or not at all."""
+def _require_free(target: Path, overwrite: bool) -> None:
     if target.is_symlink() or (target.exists() and not target.is_file()):
         raise ModelFileError(
             f"{target} is a link, a directory or a device, which easyfirst does not replace: "
@@ -133,38 +130,3 @@ def _new_file(target: Path, overwrite: bool) -> Iterator[BinaryIO]:
         )
     if target.exists() and not overwrite:
         raise FileExistsError(f"{target} exists already: choose another path or overwrite=True")
-    beside = target.with_name(f".{target.name}.{secrets.token_hex(6)}")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    handle = os.open(beside, flags, 0o666)
-    try:
-        with open(handle, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        _take_name(beside, target, overwrite)
-    finally:
-        with suppress(FileNotFoundError):
-            beside.unlink()
-    _flush_directory(target.parent)
-
-
-def _take_name(beside: Path, target: Path, overwrite: bool) -> None:
-    if overwrite:
-        beside.replace(target)
-        return
-    try:
-        os.link(beside, target)  # unlike a rename, fails if somebody was faster
-    except FileExistsError:
-        raise FileExistsError(f"{target} was written by somebody else meanwhile") from None
-    except OSError:  # a file system without links
-        beside.rename(target)
-
-
-def _flush_directory(folder: Path) -> None:
-    """Ask for the new name to be on the disk; some systems cannot open a directory."""
-    with suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)

@@ -1,1 +1,1 @@
-"""What runs where the rows are: pure steps over one batch, and the passes they are made of."""
+"""What runs where the rows are: pure steps over one batch, and the design matrix they share."""

@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from easyfirst.contracts import Resident, Vector
-from easyfirst.local import passes, weighing
-from easyfirst.local.passes import Frame
+from easyfirst.local import weighing
+from easyfirst.local.design import Coordinates, Design
 from easyfirst.local.weighing import Problem, Weighting
+from easyfirst.transforms import IDENTITY, TargetTransform
 
 
 @dataclass(frozen=True, eq=False)
 class JudgedRows:
     """The rows of one batch, in order: the user's names, if any, and what the fit thinks of them.
 
-    `residual` is y minus `prediction`.
+    `residual` is y minus `prediction`; `signed` is what the row is judged by: the same for the
+    squared loss, and the root of its loss with that sign for any other. Where the target was
+    transformed, `signed` belongs to the transformed one.
     """
 
     row_ids: NDArray[Any] | None
     weights: Vector
     residual: Vector
     prediction: Vector
+    signed: Vector
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,15 +38,25 @@ class Verdict:
     problem: Problem
     coef: Vector
     intercept: float
+    transform: TargetTransform = IDENTITY
 
 
 def judge(resident: Resident, weighting: Weighting, verdict: Verdict) -> JudgedRows:
     """Return weight, residual and prediction of every row."""
+    y, transform = resident.batch.y, verdict.transform
+    if not transform.is_identity:
+        resident = Resident(replace(resident.batch, y=transform.of(y)), spread=resident.spread)
     batch = resident.batch
-    everything = Frame(fit_intercept=True)
-    prediction = passes.predict(batch, everything, np.append(verdict.coef, verdict.intercept))
+    design = Design(batch.X, Coordinates(fit_intercept=True))
+    linear = design.times(np.append(verdict.coef, verdict.intercept))
+    loss = verdict.problem.loss
+    prediction = transform.back(loss.mean(linear))
+    if weighting.count_noise is not None:
+        signed = weighting.count_noise.residual(batch.y, linear)
+    else:
+        signed = loss.signed_root(batch.y, batch.y - linear)
     weights = weighing.weigh(resident, weighting, verdict.problem)
-    return JudgedRows(batch.row_ids, weights, batch.y - prediction, prediction)
+    return JudgedRows(batch.row_ids, weights, y - prediction, prediction, signed)
 
 
 @dataclass(frozen=True)

@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 from easyfirst.contracts import Resident, Vector
-from easyfirst.local import passes
+from easyfirst.local.derivatives import Expansion, predicted
 from easyfirst.local.weighing import Problem, Weighting, importance, weigh
 
 
-def curve(resident: Resident, weighting: Weighting, message: tuple[Problem, Vector]) -> Vector:
-    """Return D'R D direction; `message` holds the problem and the direction."""
-    problem, direction = message
-    batch, frame = resident.batch, problem.frame
+def curve(
+    resident: Resident, weighting: Weighting, message: tuple[Problem, Vector, Expansion | None]
+) -> Vector:
+    """Return D'R D direction; `message` holds the problem, the direction and an expansion.
+
+    Where an expansion is given, rows count by half their loss's curvature there, too.
+    """
+    problem, direction, expansion = message
+    batch = resident.batch
     row_weights = importance(batch) * weigh(resident, weighting, problem)
-    total = passes.zeros(batch, frame)
-    for rows, block in passes.blocks(batch, frame):
-        image = row_weights[rows] * passes.times(block, frame, direction)
-        total += passes.transposed_times(block, frame, image)
-    return total
+    if expansion is not None:
+        prediction = predicted(resident, expansion.coef, problem)
+        row_weights = 0.5 * row_weights * expansion.loss.curvature(batch.y, prediction)
+    return problem.design(batch).curve(row_weights, direction)
 
 
 def column_squares(resident: Resident, weighting: Weighting, problem: Problem) -> Vector:
     """Return the diagonal of D'R D."""
-    batch, frame = resident.batch, problem.frame
+    batch = resident.batch
     row_weights = importance(batch) * weigh(resident, weighting, problem)
-    total = passes.zeros(batch, frame)
-    for rows, block in passes.blocks(batch, frame):
-        total += passes.column_squares(block, frame, row_weights[rows])
-    return total
+    return problem.design(batch).squares(row_weights)

@@ -1,4 +1,4 @@
-"""All-or-nothing weights without a look at most rows.
+"""All-or-nothing weights that skip most rows.
 
 Between two rounds the coefficients move by little, and a row's residual by no more than its norm
 times that. Rows that were further than this from the threshold stay on their side of it; only the
@@ -14,13 +14,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from easyfirst.contracts import Batch, Matrix, Resident, Vector
-from easyfirst.local import passes
-from easyfirst.local.passes import Frame
-from easyfirst.losses import Squared
+from easyfirst.contracts import Matrix, Resident, Vector
 
 if TYPE_CHECKING:
     from easyfirst.local.weighing import Problem, Weighting
@@ -60,7 +56,9 @@ class Sightings:
 
 def is_all_or_nothing(weighting: Weighting, problem: Problem) -> bool:
     """Return whether a row's weight depends only on the side of one threshold it lies on."""
-    if not (problem.regularizer.is_all_or_nothing and isinstance(problem.loss, Squared)):
+    if not (problem.regularizer.is_all_or_nothing and problem.loss.quadratic):
+        return False
+    if problem.n_outputs > 1:
         return False
     plain = weighting.coef is not None and weighting.whitener is None
     return plain and weighting.single is not None
@@ -69,8 +67,8 @@ def is_all_or_nothing(weighting: Weighting, problem: Problem) -> bool:
 def screened_weights(resident: Resident, weighting: Weighting, problem: Problem) -> Vector:
     """Return the weight of each row, predicting only those that may have changed sides."""
     assert weighting.single is not None
-    batch, frame, coef = resident.batch, problem.frame, np.array(weighting.coef)
-    norms = _norms(resident, frame)
+    batch, coef = resident.batch, np.array(weighting.coef)
+    norms = _norms(resident, problem)
     sightings: Sightings | None = resident.latest("sightings")
     if sightings is None or len(sightings.places) >= MOST_PLACES:
         return _anew(resident, weighting, problem)
@@ -82,7 +80,7 @@ def screened_weights(resident: Resident, weighting: Weighting, problem: Problem)
         return _anew(resident, weighting, problem)
     weights: Vector = inside.astype(np.float64)
     if rows.size:
-        residual = batch.y[rows] - passes.predict_some(batch, frame, coef, rows)
+        residual = batch.y[rows] - problem.design(batch).times_of(rows, coef)
         weights[rows] = settled_weights(resident, weighting, problem)(residual, rows)
         resident.keep("sightings", (), sightings.updated(coef, rows, residual))
     return weights
@@ -90,7 +88,7 @@ def screened_weights(resident: Resident, weighting: Weighting, problem: Problem)
 
 def _anew(resident: Resident, weighting: Weighting, problem: Problem) -> Vector:
     batch, coef = resident.batch, np.array(weighting.coef)
-    residual = batch.y - passes.predict(batch, problem.frame, coef)
+    residual = batch.y - problem.design(batch).times(coef)
     nowhere = np.zeros(batch.n_samples, dtype=np.int16)
     resident.keep("sightings", (), Sightings(coef[None], np.abs(residual), nowhere))
     return settled_weights(resident, weighting, problem)(residual, slice(None))
@@ -102,8 +100,9 @@ def settled_weights(
     """Return the function that weighs some rows by their residuals, whatever their rounding."""
     pace = weighting.single
     assert pace is not None
-    batch, frame, coef = resident.batch, problem.frame, np.array(weighting.coef)
-    norms, slack, size = _norms(resident, frame), _slack(coef), np.linalg.norm(coef)
+    batch, coef = resident.batch, np.array(weighting.coef)
+    design = problem.design(batch)
+    norms, slack, size = _norms(resident, problem), _slack(coef), np.linalg.norm(coef)
 
     def judge(y: Vector, residual: Vector) -> Vector:
         return problem.regularizer.weights(problem.loss.at_residual(y, residual), pace)
@@ -111,33 +110,18 @@ def settled_weights(
     def weights_of(residual: Vector, rows: slice | NDArray[np.intp]) -> Vector:
         y = batch.y[rows]
         weights = judge(y, residual)
-        if sp.issparse(batch.X):  # whose rows are summed entry by entry, wherever they stand
+        if design.sums_in_fixed_order:
             return weights
         reach = slack * (norms[rows] * size + np.abs(y))
         # "Not further" rather than "nearer": a reach that overflowed settles nothing.
         close = np.flatnonzero(~(np.abs(np.abs(residual) - np.sqrt(pace)) > reach))
         if close.size:
             numbers = np.arange(batch.n_samples)[rows][close]
-            weights[close] = judge(y[close], fixed_residual(batch, frame, coef, numbers))
+            settled = design.times_by_column(numbers, coef, y[close])
+            weights[close] = judge(y[close], settled)
         return weights
 
     return weights_of
-
-
-def fixed_residual(batch: Batch, frame: Frame, coef: Vector, numbers: NDArray[np.intp]) -> Vector:
-    """Return residuals of dense rows by adding up one column after the other.
-
-    Products of matrices sum in an order that depends on where a row stands in its block.
-    """
-    residual = np.empty(numbers.size)
-    for rows in passes.row_slices(numbers.size, batch.n_features):
-        block = np.asarray(batch.X[numbers[rows]], dtype=np.float64)
-        total = np.array(batch.y[numbers[rows]], dtype=np.float64)
-        for j in range(batch.n_features):
-            column = block[:, j] if frame.shift is None else block[:, j] - frame.shift[j]
-            total -= column * coef[j]
-        residual[rows] = total - coef[-1] if frame.fit_intercept else total
-    return residual
 
 
 def _slack(coef: Vector) -> float:
@@ -145,21 +129,6 @@ def _slack(coef: Vector) -> float:
     return float(4 * (coef.size + 8) * np.finfo(np.float64).eps)
 
 
-def _norms(resident: Resident, frame: Frame) -> Vector:
-    """Return a bound on the norm of each design row, the numbers it is computed from included."""
-
-    def compute() -> Vector:
-        batch = resident.batch
-        squares = np.empty(batch.n_samples)
-        for rows, block in passes.blocks(batch, frame):
-            if sp.issparse(block):
-                squares[rows] = np.asarray(block.power(2).sum(axis=1)).ravel()
-            else:
-                squares[rows] = np.einsum("ij,ij->i", block, block)
-        norms = np.sqrt(squares) + float(frame.fit_intercept)
-        if sp.issparse(batch.X) and frame.shift is not None:
-            norms += np.linalg.norm(frame.shift)
-        return np.asarray(norms * (1.0 + 1e-9))
-
-    norms: Vector = resident.recall("norms", (), compute)
+def _norms(resident: Resident, problem: Problem) -> Vector:
+    norms: Vector = resident.recall("norms", (), problem.design(resident.batch).norms)
     return norms

@@ -8,29 +8,37 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from easyfirst.contracts import Batch, Matrix, Resident, Vector
-from easyfirst.local import passes
+from easyfirst.contracts import Batch, Block, BlockStep, Matrix, Resident, Vector
+from easyfirst.local.design import squared
 from easyfirst.local.weighing import (
     Problem,
     Weighting,
+    are_alike,
+    block_bands,
     importance,
     judged_residual,
     pacing,
     residual_at,
-    strata_of,
+    row_scales,
+    row_weights,
+    rows_aside,
     weigh,
     weigher,
     weights_afresh,
+    with_known,
 )
-from easyfirst.summaries import histogram
+from easyfirst.losses import Loss
+from easyfirst.noise import influence_slope
+from easyfirst.summaries import histograms
 
 NO_MATRIX = np.zeros((0, 0))
+TRUSTED_IN_SAMPLE = 0.1  # share of a sample that may be trusted rows drawn on purpose
 ROWS_FOR_MOMENTS = (64, 256)  # least and most per batch; enough to tell position from spread
 
 
@@ -40,12 +48,15 @@ class Description:
 
     n_samples: int
     n_weighted: int
+    n_trusted: int
     total_weight: float
-    y_mean: float
+    y_mean: Vector  # a number, or one for each target
     y_scatter: float
+    y_least: float
     column_sum: Vector
     column_square: Vector
     column_rows: int
+    complaint: str | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,59 +66,83 @@ class Statistics:
     Sums are over rows with sample weight s and self-paced weight v: gram = sum s v d d',
     rhs = sum s v d y, square = sum s v y**2, pacing = sum s f(v), weight = sum s v,
     selected = sum s [v >= 1/2], changed = sum s |v - v before|.
+
+    For losses that are not squared (`derivatives.py`), with value l, slope l' and curvature l'':
+    gram = sum s v l''/2 d d', rhs = -sum s v l'/2 d and square = sum s v l at some coefficients.
+    The scale of the gradient is then that of size = sum s v (l'/2)**2 at a prediction of zero
+    and of squares = sum s v d**2; for the squared loss, of `square` and the diagonal of `gram`.
     """
 
     gram: Matrix
     rhs: Vector
-    square: float
+    square: Any  # a number; of several targets, one for each, and `rhs` has lines
     pacing: float
     weight: float
     selected: float
     changed: float
     total: float
+    size: float = 0.0
+    squares: Vector | None = None
 
 
-def describe(resident: Resident, message: None, problem: None) -> Description:
-    """Describe the batch before anything is fitted."""
-    del message, problem
+def describe(resident: Resident, message: None, loss: Loss) -> Description:
+    """Describe the batch before anything is fitted, and say whether its y suits the loss."""
+    del message
     batch = resident.batch
     s = batch.sample_weight
     present = None if s is None else np.flatnonzero(s)
     n_present = batch.n_samples if present is None else int(present.size)
     total = float(batch.n_samples if s is None else s.sum())
-    mean = _summed(batch.y, s) / total if total else 0.0
+    mean = _summed(batch.y, s) / total if total else np.zeros(batch.y.shape[1:])
     wanted = min(max(n_present // 8, ROWS_FOR_MOMENTS[0]), ROWS_FOR_MOMENTS[1])
     some = slice(None, None, max(1, n_present // wanted))
     rows = batch.X[some if present is None else present[some]].astype(np.float64)
-    squares = rows.power(2) if sp.issparse(rows) else np.square(rows)
     return Description(
         n_samples=batch.n_samples,
         n_weighted=n_present,
+        n_trusted=0 if batch.trusted is None else int(np.count_nonzero(batch.trusted)),
         total_weight=total,
         y_mean=mean,
-        y_scatter=_summed(np.square(batch.y - mean), s),
+        y_scatter=float(np.sum(_summed(np.square(batch.y - mean), s))),
+        y_least=float(np.min(batch.y if present is None else batch.y[present], initial=np.inf)),
         column_sum=np.asarray(rows.sum(axis=0)).ravel(),
-        column_square=np.asarray(squares.sum(axis=0)).ravel(),
+        column_square=np.asarray(squared(rows).sum(axis=0)).ravel(),
         column_rows=int(rows.shape[0]),
+        complaint=loss.complaint(batch.y if present is None else batch.y[present]),
     )
 
 
 def summarize(resident: Resident, weighting: Weighting, problem: Problem) -> Vector:
-    """Return signed histograms, one per stratum, of the residuals that judge the rows."""
+    """Return signed histograms, one per band, of the residuals that judge the rows.
+
+    Where some rows are trusted, one more histogram counts those again. Rows whose y is set aside
+    are not counted.
+    """
     residual = judged_residual(resident, weighting, problem)
-    return _histograms(resident, residual, problem)
+    return np.asarray(_histograms(Block.of(resident), residual, problem)[0])
 
 
-def _histograms(resident: Resident, residual: Vector, problem: Problem) -> Vector:
-    signed = problem.loss.signed_root(resident.batch.y, residual)
-    s = resident.batch.sample_weight
-    if problem.far_rule is None:
-        return histogram(signed, s, problem.anchor)[None]
-    strata = strata_of(resident, problem.far_rule)
-    rows = [np.flatnonzero(strata == k) for k in range(problem.far_rule.n_strata)]
-    return np.stack(
-        [histogram(signed[r], None if s is None else s[r], problem.anchor) for r in rows]
-    )
+def _histograms(block: Block, residual: Vector, problem: Problem) -> Vector:
+    """Return those of every batch, one per band and maybe one more."""
+    k, s = len(block.residents), block.rows.sample_weight
+    signed = problem.loss.signed_root(block.rows.y, residual)
+    group, n_bands = None if k == 1 else block.batch_of, 1
+    if problem.far_rule is not None:
+        n_bands, bands = problem.far_rule.n_bands, block_bands(block, problem.far_rule)
+        group = bands if group is None else n_bands * group + bands
+
+    def counts(rows: Any, group: NDArray[np.intp] | None, n_groups: int) -> Vector:
+        own, numbers = None if s is None else s[rows], None if group is None else group[rows]
+        found = histograms(signed[rows], own, problem.anchor, numbers, n_groups)
+        return found.reshape(k, -1, *found.shape[1:])
+
+    aside = rows_aside(block, problem)
+    found = counts(slice(None) if aside is None else ~aside, group, k * n_bands)
+    if not problem.has_trusted:
+        return found
+    known = np.zeros(signed.size, dtype=bool) if block.rows.trusted is None else block.rows.trusted
+    again = counts(known if aside is None else known & ~aside, block.batch_of, k)
+    return np.concatenate([found, again], axis=1)
 
 
 @dataclass(frozen=True)
@@ -121,10 +156,10 @@ class Change:
 
 def form(resident: Resident, change: Change, problem: Problem) -> Statistics:
     """Weigh the rows and return the weighted statistics."""
-    row_weights, tally = _weigh_and_count(resident, change, problem)
-    inner, rhs = _gram(resident, row_weights, change, problem)
+    counted, tally = weigh_and_count(resident, change, problem)
+    inner, rhs = _gram(resident, counted, change, problem)
     y_squared = resident.recall("y squared", (), lambda: np.square(resident.batch.y))
-    square = float(row_weights @ y_squared)
+    square = float(counted @ y_squared)
     paced = pacing(resident, change.now, problem)
     return replace(tally, gram=inner, rhs=rhs, square=square, pacing=paced)
 
@@ -137,11 +172,12 @@ def _gram(
     A pure function of the two sets of weights: the reference's matrix is summed from its rows
     alone, whatever path led here, so a worker that lost it gets the same bits.
     """
-    batch, frame, reference = resident.batch, problem.frame, change.reference
+    batch, reference = resident.batch, change.reference
+    design = problem.design(batch)
 
     def summed(weighting: Weighting, values: Vector) -> tuple[Matrix, Vector]:
         known: tuple[Matrix, Vector] = resident.recall(
-            "gram", weighting, lambda: passes.gram(batch, frame, values, resident.spread)
+            "gram", weighting, lambda: design.gram(values, batch.y, resident.spread)
         )
         return known
 
@@ -159,82 +195,110 @@ def _gram(
     base, base_rhs = summed(reference, base_weights)
 
     def of_some(chosen: NDArray[np.intp]) -> tuple[Matrix, Vector]:
-        few = Batch(X=batch.X[chosen], y=batch.y[chosen])
-        return passes.gram(few, frame, np.abs(difference[chosen]), resident.spread)
+        few, weights = design.rows(chosen), np.abs(difference[chosen])
+        return few.gram(weights, batch.y[chosen], resident.spread)
 
     more, more_rhs = of_some(rows[difference[rows] > 0])
     less, less_rhs = of_some(rows[difference[rows] < 0])
     return base + more - less, base_rhs + more_rhs - less_rhs
 
 
+@BlockStep
 def sweep(
-    resident: Resident, change: Change, problem: Problem
-) -> tuple[NDArray[np.float64], Statistics]:
+    block: Block, changes: Sequence[Change], problem: Problem
+) -> list[tuple[NDArray[np.float64], Statistics]]:
     """Return histograms as `summarize` does, and statistics around the current coefficients.
 
     `rhs` is D'R r and `square` the weighted loss, r the residuals at the coefficients by which
-    the rows are judged; there is no Gram matrix. One pass over the rows does it all, each block
+    the rows are judged; there is no Gram matrix. One pass over the rows does it all, each piece
     while it is in cache.
     """
-    batch, now = resident.batch, change.now
+    weightings = [change.now for change in changes]
+    is_first = changes[0].before is None
+    same = all((change.before is None) == is_first for change in changes)
+    if not (same and are_alike(weightings, problem)):
+        return [sweep(*each, problem) for each in zip(block.residents, changes, strict=True)]
+    now, rows = weightings[0], block.rows
     assert now.coef is not None
     assert now.whitener is None, "leverage needs a pass of its own"
-    old = None if change.before is None else weigh(resident, change.before, problem)
-    s, frame = batch.sample_weight, problem.frame
-    coef = np.array(now.coef)
-    weights_of = None if now.keeps_every_row else weigher(resident, now, problem)
-    residuals, weights, rhs = [], [], np.zeros(coef.size)
-    for rows, block in passes.blocks(batch, frame):
-        r = batch.y[rows] - passes.times(block, frame, coef)
-        v = np.ones(r.size) if weights_of is None else weights_of(r, rows)
-        pull = v * r if s is None else s[rows] * (v * r)
-        rhs += passes.transposed_times(block, frame, pull)
-        residuals.append(r)
-        weights.append(v)
-    residual, v = _end_to_end(residuals), _end_to_end(weights)
-    resident.keep("residual", now.coef, residual)
-    resident.keep("weights", now, v)
-    square = float((v if s is None else s * v) @ np.square(residual))
-    return _histograms(resident, residual, problem), _count(s, v, old, rhs, square)
+    old = None if is_first else _earlier_weights(block, changes, problem)
+    s, coef = rows.sample_weight, np.array(now.coef)
+    weights_of = weigher(block, weightings, problem)
+    residual, v = np.empty(rows.n_samples), np.empty(rows.n_samples)
+    rhs = np.zeros((len(changes), coef.size))
+    for piece in problem.design(rows).pieces(block.runs):
+        r = residual[piece.rows] = rows.y[piece.rows] - piece.times(coef)
+        w = v[piece.rows] = weights_of(r, piece.rows)
+        pull = w * r
+        rhs[piece.batches] += piece.transposed_times(pull if s is None else s[piece.rows] * pull)
+    _remember(block, "residual", [weighting.coef for weighting in weightings], residual)
+    _remember(block, "weights", weightings, v)
+    squares = _dots(block, v if s is None else s * v, np.square(residual))
+    counts, tallies = _histograms(block, residual, problem), _count(block, v, old)
+    return [
+        (counts[i], replace(tally, rhs=rhs[i], square=squares[i]))
+        for i, tally in enumerate(tallies)
+    ]
 
 
-def _end_to_end(parts: Sequence[Vector]) -> Vector:
-    return parts[0] if len(parts) == 1 else np.concatenate([np.empty(0), *parts])
+def _earlier_weights(block: Block, changes: Sequence[Change], problem: Problem) -> Vector:
+    earlier = [change.before for change in changes if change.before is not None]
+    if all(weighting.keeps_every_row for weighting in earlier):
+        return with_known(block, np.ones(block.rows.n_samples), problem)
+    pairs = zip(block.residents, earlier, strict=True)
+    return np.concatenate([weigh(resident, weighting, problem) for resident, weighting in pairs])
 
 
-def _weigh_and_count(
+def _remember(block: Block, name: str, keys: Sequence[object], values: Vector) -> None:
+    for resident, key, own in zip(block.residents, keys, block.split(values), strict=True):
+        resident.keep(name, key, own)
+
+
+def weigh_and_count(
     resident: Resident, change: Change, problem: Problem
 ) -> tuple[Vector, Statistics]:
     """Return the row weights s v, and what can be counted without columns and regularizer."""
     s = resident.batch.sample_weight
     old = None if change.before is None else weigh(resident, change.before, problem)
     v = weigh(resident, change.now, problem)
-    return v if s is None else s * v, _count(s, v, old)
+    counts = _count(Block.of(resident), v, old)[0]
+    if change.now.noise_rule is not None:
+        return row_weights(resident, change.now, problem), counts
+    return v if s is None else s * v, counts
 
 
-def _count(
-    s: Vector | None,
-    v: Vector,
-    old: Vector | None,
-    rhs: Vector | None = None,
-    square: float = 0.0,
-) -> Statistics:
-    total = float(v.size if s is None else s.sum())
-    return Statistics(
-        gram=NO_MATRIX,
-        rhs=np.zeros(0) if rhs is None else rhs,
-        square=square,
-        pacing=0.0,
-        weight=_summed(v, s),
-        selected=float(np.count_nonzero(v >= 0.5) if s is None else s @ (v >= 0.5)),
-        changed=total if old is None else _summed(np.abs(v - old), s),
-        total=total,
-    )
+def _count(block: Block, v: Vector, old: Vector | None) -> list[Statistics]:
+    s = block.rows.sample_weight
+    lengths = [float(last - first) for first, last in pairwise(block.bounds)]
+    totals = lengths if s is None else _sums(block, s)
+    changed = totals if old is None else _weighted_sums(block, np.abs(v - old))
+    selected = _weighted_sums(block, (v >= 0.5).astype(np.float64))
+    columns = zip(_weighted_sums(block, v), selected, changed, totals, strict=True)
+    return [Statistics(NO_MATRIX, np.zeros(0), 0.0, 0.0, *each) for each in columns]
 
 
-def _summed(values: Vector, s: Vector | None) -> float:
+def _weighted_sums(block: Block, values: Vector) -> list[float]:
+    """Return the sum of values over the rows of each batch, by sample weight if there is one."""
+    s = block.rows.sample_weight
+    return _sums(block, values) if s is None else _dots(block, s, values)
+
+
+def _sums(block: Block, values: Vector) -> list[float]:
+    lines = (values[run.rows].reshape(run.shape) for run in block.runs)
+    return [total for each in lines for total in each.sum(axis=1).tolist()]
+
+
+def _dots(block: Block, first: Vector, second: Vector) -> list[float]:
+    found: list[float] = []
+    for run in block.runs:
+        lines, columns = first[run.rows].reshape(run.shape), second[run.rows].reshape(run.shape)
+        found += np.matmul(lines[:, None, :], columns[:, :, None]).ravel().tolist()
+    return found
+
+
+def _summed(values: Vector, s: Vector | None) -> Vector:
     """Return the sum of values over the rows, by sample weight if there is one."""
-    return float(values.sum() if s is None else s @ values)
+    return np.asarray(values.sum(axis=0) if s is None else s @ values)
 
 
 def _present(batch: Batch) -> NDArray[np.intp]:
@@ -243,23 +307,50 @@ def _present(batch: Batch) -> NDArray[np.intp]:
     return np.arange(batch.n_samples) if s is None else np.flatnonzero(s)
 
 
-def influence(resident: Resident, message: tuple[Weighting, float], problem: Problem) -> Vector:
-    """Return (sum v, sum psi', sum psi**2, sum psi'**2) with psi = v r; `message` has the scale.
+@BlockStep
+def influence(
+    block: Block, messages: Sequence[tuple[Weighting, float]], problem: Problem
+) -> list[Vector]:
+    """Return (sum v, sum psi', sum psi**2, sum psi'**2) with psi = v r; a message has the scale.
 
     These totals say how the weighted fit reacts to its rows, from which standard errors follow.
     """
-    weighting, scale = message
-    assert weighting.coef is not None
-    s = resident.batch.sample_weight
-    v = weigh(resident, weighting, problem)
-    residual = residual_at(resident, weighting.coef, problem)
-    return np.array([_summed(term, s) for term in influence_terms(v, residual, scale)])
+    weightings, coef = [weighting for weighting, _ in messages], messages[0][0].coef
+    assert coef is not None
+    if not are_alike(weightings, problem):
+        return [influence(*each, problem) for each in zip(block.residents, messages, strict=True)]
+    residual = np.concatenate([residual_at(each, coef, problem) for each in block.residents])
+    if len(weightings) == 1:
+        v = weigh(block.residents[0], weightings[0], problem)
+    else:
+        v = weigher(block, weightings, problem)(residual, slice(None))
+        _remember(block, "weights", weightings, v)
+    terms = influence_terms(v, residual, messages[0][1])
+    return list(np.array([_weighted_sums(block, term) for term in terms]).T)
 
 
 def influence_terms(v: Vector, residual: Vector, scale: float) -> tuple[Vector, ...]:
     """Return v, psi', psi**2 and psi'**2 of each row."""
-    slope = v * (1.0 - (1.0 - v) * np.minimum(np.square(residual / scale), 1400.0))
+    slope = influence_slope(v, np.square(residual / scale))
     return v, slope, np.square(v * residual), np.square(slope)
+
+
+def clean_pull(
+    resident: Resident, message: tuple[Weighting, float], problem: Problem
+) -> tuple[float, float]:
+    """Return the sums of s w r and of s w over the rows, r and w taken from a center.
+
+    `message` has the center. Their ratio is how far the middle of the clean rows lies from it.
+    """
+    weighting, center = message
+    rule = weighting.noise_rule
+    assert rule is not None
+    assert weighting.coef is not None
+    own = row_scales(resident, rule)
+    residual = residual_at(resident, weighting.coef, problem) - center
+    v = weigh(resident, weighting, problem)
+    pull = importance(resident.batch) * v * rule.pull(residual / own, own)
+    return float(pull @ residual), float(pull.sum())
 
 
 def sample(resident: Resident, message: tuple[int, int, int], problem: None) -> Batch:
@@ -269,21 +360,42 @@ def sample(resident: Resident, message: tuple[int, int, int], problem: None) -> 
     batch = resident.batch
     present = _present(batch)
     if batch.n_samples == present.size <= quota:
-        return Batch(X=batch.X, y=batch.y, sample_weight=batch.sample_weight)
+        return replace(batch, row_ids=None)
     if present.size > quota:
         rng = np.random.default_rng([seed, number])
-        present = np.sort(rng.choice(present, quota, replace=False))
+        drawn = np.sort(rng.choice(present, quota, replace=False))
+        present = _with_trusted(batch, drawn, present, rng)
+    return some_rows(batch, present)
+
+
+def _with_trusted(
+    batch: Batch, drawn: NDArray[np.intp], present: NDArray[np.intp], rng: np.random.Generator
+) -> NDArray[np.intp]:
+    """Return the rows drawn, and with them some trusted ones, which are few and tell much."""
+    if batch.trusted is None:
+        return drawn
+    wanted = int(TRUSTED_IN_SAMPLE * drawn.size) + 1 - int(batch.trusted[drawn].sum())
+    others = np.setdiff1d(present[batch.trusted[present]], drawn, assume_unique=True)
+    if wanted <= 0 or others.size == 0:
+        return drawn
+    more = rng.choice(others, min(wanted, others.size), replace=False)
+    return np.sort(np.concatenate([drawn, more]))
+
+
+def some_rows(batch: Batch, rows: NDArray[np.intp]) -> Batch:
+    """Return some rows of a batch, without their names."""
     return Batch(
-        X=batch.X[present],
-        y=batch.y[present],
-        sample_weight=None if batch.sample_weight is None else batch.sample_weight[present],
+        X=batch.X[rows],
+        y=batch.y[rows],
+        sample_weight=None if batch.sample_weight is None else batch.sample_weight[rows],
+        trusted=None if batch.trusted is None else batch.trusted[rows],
     )
 
 
 def triangle(resident: Resident, weighting: Weighting, problem: Problem) -> Matrix:
     """Return the triangular factor of the weighted rows [design, y]."""
-    row_weights = importance(resident.batch) * weigh(resident, weighting, problem)
-    return passes.triangle(resident.batch, problem.frame, row_weights)
+    counted = row_weights(resident, weighting, problem)
+    return problem.design(resident.batch).triangle(counted, resident.batch.y)
 
 
 def normal_residual(
@@ -291,8 +403,33 @@ def normal_residual(
 ) -> Any:
     """Return the weighted normal-equation residual; `message` is (weighting, coef, extended)."""
     weighting, coef, extended = message
-    row_weights = importance(resident.batch) * weigh(resident, weighting, problem)
+    counted, design = row_weights(resident, weighting, problem), problem.design(resident.batch)
     if extended:
-        return passes.extended_normal_residual(resident.batch, problem.frame, row_weights, coef)
+        return design.extended_pull(counted, resident.batch.y, coef)
     residual = residual_at(resident, tuple(coef.tolist()), problem)
-    return passes.normal_residual(resident.batch, problem.frame, row_weights, residual)
+    return design.transposed_times(counted * residual)
+
+
+def scatter(
+    resident: Resident, message: tuple[Weighting, float], problem: Problem
+) -> tuple[Matrix, float, float]:
+    """Return sum s psi**2 d d', sum s w and sum s psi', with psi = w r the pull of a row.
+
+    From these follow standard errors that hold whatever the noise depends on. `message` has the
+    noise scale.
+    """
+    weighting, scale = message
+    assert weighting.coef is not None
+    batch = resident.batch
+    s = importance(batch)
+    residual = residual_at(resident, weighting.coef, problem)
+    counted = row_weights(resident, weighting, problem)
+    rule, v = weighting.noise_rule, weigh(resident, weighting, problem)
+    if rule is None:
+        slope = influence_slope(v, np.square(residual / scale))
+    else:
+        own = row_scales(resident, rule)
+        slope = rule.slope(v, residual / own, own)
+    squares = np.divide(np.square(counted * residual), s, out=np.zeros_like(s), where=s > 0)
+    outer, _ = problem.design(batch).gram(squares, batch.y, resident.spread)
+    return outer, float(counted.sum()), float(s @ slope)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from easyfirst.report.facts import FitFacts
+from easyfirst.estimators.findings import Findings
 from easyfirst.report.wording import visible
 
 BAD = 0.5  # clean share below which a batch is bad
@@ -26,11 +26,11 @@ class BatchLine:
     word: str
 
 
-def batch_lines(facts: FitFacts, batches: NDArray[Any] | None = None) -> list[BatchLine]:
+def batch_lines(findings: Findings, batches: NDArray[Any] | None = None) -> list[BatchLine]:
     """Return the batches, the worst first; `batches` are the ids that fit was given."""
-    if facts.calibration is None:
+    if findings.calibration is None:
         return []
-    shares = np.array(facts.calibration.batch_shares)
+    shares = np.array(findings.calibration.batch_shares)
     names: list[str] = [f"{i + 1}" for i in range(shares.size)]
     sizes: list[int | None] = [None] * shares.size
     if batches is not None:
@@ -41,8 +41,8 @@ def batch_lines(facts: FitFacts, batches: NDArray[Any] | None = None) -> list[Ba
                 f"that fit was given"
             )
         names, sizes = [visible(each) for each in ids], counts.tolist()
-    mean_size = (facts.n_rows or 0.0) / max(shares.size, 1)
-    overall = facts.calibration.mixture.share
+    mean_size = (findings.n_rows or 0.0) / max(shares.size, 1)
+    overall = findings.calibration.noise.share
     lines = [
         BatchLine(name, size, float(share), _word(float(share), overall, size or mean_size))
         for name, size, share in zip(names, sizes, shares, strict=True)

@@ -6,16 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.linalg as la
-import scipy.sparse as sp
 
-from easyfirst.contracts import Matrix, Vector
-from easyfirst.report.facts import FitFacts
-from easyfirst.report.suspects import JudgedRows
+from easyfirst.consensus.gram import solve_normal
+from easyfirst.contracts import Vector
+from easyfirst.estimators.findings import Findings
+from easyfirst.estimators.judging import JudgedRows
+from easyfirst.local.design import Coordinates, Design, centre
 
-BLOCK_ROWS = 8192
 MOST_COLUMNS = 3000  # beyond, the comparison would cost more than the fit
-SMALLEST_SHARE = 1e-12  # of the largest eigenvalue: directions below are not determined
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,13 +30,17 @@ class Comparison:
     own_error: float
 
 
-def compare_with_least_squares(facts: FitFacts, X: Any, rows: JudgedRows) -> Comparison | None:
-    """Fit all rows by least squares; None where there are too many columns to bother."""
-    if X.shape[1] > MOST_COLUMNS:
+def compare_with_least_squares(findings: Findings, X: Any, rows: JudgedRows) -> Comparison | None:
+    """Fit all rows by least squares.
+
+    None where there are too many columns to bother, or where the model is not linear.
+    """
+    if X.shape[1] > MOST_COLUMNS or not findings.coef.size:
         return None
-    values = least_squares(X, rows.given, facts.intercept is not None)
-    tail = values[facts.coef.size :]
-    predicted = X @ values[: facts.coef.size] + (tail[0] if tail.size else 0.0)
+    transform = findings.transform
+    values = least_squares(X, transform.of(rows.given), findings.intercept is not None)
+    tail = values[findings.coef.size :]
+    predicted = transform.back(X @ values[: findings.coef.size] + (tail[0] if tail.size else 0.0))
     return Comparison(
         values=values,
         error=_weighted_rms(rows.given - predicted, rows.weight),
@@ -47,38 +49,13 @@ def compare_with_least_squares(facts: FitFacts, X: Any, rows: JudgedRows) -> Com
 
 
 def least_squares(X: Any, y: Vector, with_intercept: bool) -> Vector:
-    """Return the coefficients of least norm, a block of rows at a time; the intercept is last.
-
-    Columns are centred and scaled first, so that forming the Gram matrix loses few digits.
-    """
-    n, p = X.shape
-    mean, spread = _moments(X, with_intercept)
-    gram, moment = np.zeros((p, p)), np.zeros(p)
+    """Return the coefficients of least norm; the intercept is last."""
+    shift = centre(X, None) if with_intercept else None
+    coordinates = Coordinates(with_intercept, shift)
     offset = float(np.mean(y)) if with_intercept else 0.0
-    for start in range(0, n, BLOCK_ROWS):
-        block = (_dense(X[start : start + BLOCK_ROWS]) - mean) / spread
-        gram += block.T @ block
-        moment += block.T @ (y[start : start + BLOCK_ROWS] - offset)
-    solution = la.lstsq(gram, moment, cond=SMALLEST_SHARE)[0] / spread
-    return np.append(solution, offset - mean @ solution) if with_intercept else solution
-
-
-def _moments(X: Any, centred: bool) -> tuple[Vector, Vector]:
-    """Return the columns' means (zeros if not centred) and their spread around them."""
-    n, p = X.shape
-    blocks = range(0, n, BLOCK_ROWS)
-    mean = np.zeros(p)
-    if centred:
-        mean = sum((_dense(X[i : i + BLOCK_ROWS]).sum(axis=0) for i in blocks), mean) / n
-    squares = np.zeros(p)
-    for i in blocks:
-        squares += np.square(_dense(X[i : i + BLOCK_ROWS]) - mean).sum(axis=0)
-    spread = np.sqrt(squares / n)
-    return mean, np.where(spread > 0, spread, 1.0)
-
-
-def _dense(block: Any) -> Matrix:
-    return np.asarray(block.toarray() if sp.issparse(block) else block, dtype=np.float64)
+    gram, rhs = Design(X, coordinates).gram(np.ones(y.size), y - offset)
+    coef, intercept = coordinates.to_user(solve_normal(gram, rhs, with_intercept)[0])
+    return np.append(coef, intercept + offset) if with_intercept else coef
 
 
 def _weighted_rms(residual: Vector, weights: Vector) -> float:

@@ -8,8 +8,8 @@ from typing import Any, Self
 import numpy as np
 
 from easyfirst.contracts import Vector
-from easyfirst.report.facts import FitFacts, facts_of
-from easyfirst.report.look import (
+from easyfirst.estimators.findings import Findings, findings_of
+from easyfirst.report.drawing import (
     ACCENT,
     CLEAN,
     CORRUPTED,
@@ -25,9 +25,9 @@ from easyfirst.report.look import (
 SMALLEST = 1e-16  # what counts as zero on a logarithmic axis
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class PacePathDisplay(Display):
-    """How the pace grew, round by round, and which share of the rows it let in.
+    """How the pace grew, round by round, and which share of the rows it selected.
 
     Parameters
     ----------
@@ -45,12 +45,12 @@ class PacePathDisplay(Display):
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Any = None) -> Self:
         """Draw the pace path of a fitted model."""
-        return cls.from_facts(facts_of(estimator)).plot(ax)
+        return cls.from_findings(findings_of(estimator)).plot(ax)
 
     @classmethod
-    def from_facts(cls, facts: FitFacts) -> Self:
+    def from_findings(cls, findings: Findings) -> Self:
         """Gather the data without drawing."""
-        records = facts.history.rounds
+        records = findings.history.rounds
         return cls(
             rounds=np.array([record.round for record in records], dtype=np.float64),
             pace=np.array([record.pace for record in records]),
@@ -86,7 +86,7 @@ class PacePathDisplay(Display):
         return self._drawn(ax)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class ConvergenceDisplay(Display):
     """How far from its end the fit was after each round; all curves should fall.
 
@@ -107,12 +107,12 @@ class ConvergenceDisplay(Display):
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Any = None) -> Self:
         """Draw the convergence of a fitted model."""
-        return cls.from_facts(facts_of(estimator)).plot(ax)
+        return cls.from_findings(findings_of(estimator)).plot(ax)
 
     @classmethod
-    def from_facts(cls, facts: FitFacts) -> Self:
+    def from_findings(cls, findings: Findings) -> Self:
         """Gather the data without drawing."""
-        records = facts.history.rounds
+        records = findings.history.rounds
         fields = {
             "weight that still changed (share)": "changed",
             "gradient of the fit (cosine)": "kkt_residual",

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from scipy.special import ndtr
 
-from easyfirst.calibration import WINDOW, CleanMixture
+from easyfirst.calibration import WINDOW
 from easyfirst.contracts import Vector
-from easyfirst.report.facts import FitFacts, facts_of
-from easyfirst.report.look import CLEAN, CORRUPTED, Display, axes_for, dress, log_scale
-from easyfirst.report.suspects import JudgedRows
+from easyfirst.estimators.findings import Findings, findings_of
+from easyfirst.estimators.judging import JudgedRows
+from easyfirst.noise import NoiseModel
+from easyfirst.report.drawing import CLEAN, CORRUPTED, Display, axes_for, dress, log_scale
 
 BINS = 81  # odd, so that one bin is centred on zero
 CORE = 3.0  # noise scales within which the axis is about linear; beyond it is logarithmic
+FINENESS = 16  # points per bin at which a density is looked at
 NARROWEST = 6.0  # noise scales shown on each side, at least
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class ResidualDisplay(Display):
     """The residuals' clean and corrupted parts, and the mixture that was fitted to them.
 
@@ -41,7 +43,7 @@ class ResidualDisplay(Display):
     corrupted: Vector | None
     expected_clean: Vector | None
     expected_corrupted: Vector | None
-    unit: str = "noise scales"
+    unit: str = "standard deviations"
 
     @classmethod
     def from_estimator(
@@ -51,12 +53,12 @@ class ResidualDisplay(Display):
         if (X is None) != (y is None):
             raise ValueError("give both X and y, or neither")
         rows = None if X is None else estimator.judge(X, y)
-        return cls.from_facts(facts_of(estimator), rows).plot(ax)
+        return cls.from_findings(findings_of(estimator), rows).plot(ax)
 
     @classmethod
-    def from_facts(cls, facts: FitFacts, rows: JudgedRows | None = None) -> Self:
+    def from_findings(cls, findings: Findings, rows: JudgedRows | None = None) -> Self:
         """Gather the data without drawing."""
-        if rows is None and facts.calibration is None:
+        if rows is None and findings.calibration is None:
             raise ValueError(
                 "without a calibrated pace the model knows nothing about its residuals: give the "
                 "rows, X and y"
@@ -65,15 +67,17 @@ class ResidualDisplay(Display):
         edges = _edges(max(1.02 * reach, NARROWEST))
         clean = corrupted = expected_clean = expected_corrupted = None
         if rows is not None:
-            certain = rows.weight if facts.calibration is None else rows.quality
+            certain = rows.weight if findings.calibration is None else rows.quality
             clean = np.histogram(rows.residual, edges, weights=certain)[0]
             corrupted = np.histogram(rows.residual, edges, weights=1.0 - certain)[0]
-        if facts.calibration is not None:
-            mixture = facts.calibration.mixture
-            times = 1.0 if rows is None else rows.given.size / mixture.total
-            expected_clean = times * mixture.clean * np.diff(ndtr(edges))
-            expected_corrupted = times * _flat_part(mixture, edges)
-        unit = "noise scales" if facts.calibration is not None else "roots of the pace"
+        if findings.calibration is not None:
+            noise = findings.calibration.noise
+            n_rows = noise.total if rows is None else float(rows.given.size)
+            expected_clean = n_rows * noise.scale * _per_bin(noise.clean_density, edges, noise)
+            expected_corrupted = (
+                n_rows * noise.scale * _per_bin(noise.corrupted_density, edges, noise)
+            )
+        unit = "standard deviations" if findings.calibration is not None else "roots of the pace"
         return cls(edges, clean, corrupted, expected_clean, expected_corrupted, unit)
 
     def plot(self, ax: Any = None) -> Self:
@@ -103,7 +107,7 @@ class ResidualDisplay(Display):
         return self._drawn(ax)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class WeightDisplay(Display):
     """How many rows have which weight: few in the middle means that few are in doubt.
 
@@ -125,16 +129,16 @@ class WeightDisplay(Display):
         """Draw the weights of the rows of the fit, or of the rows given."""
         if (X is None) != (y is None):
             raise ValueError("give both X and y, or neither")
-        facts = facts_of(estimator)
-        weights = facts.weights if X is None else estimator.judge(X, y).weight
+        findings = findings_of(estimator)
+        weights = findings.weights if X is None else estimator.judge(X, y).weight
         if weights is None:
             raise ValueError("this model does not keep the weights of its rows: give X and y")
-        return cls.from_facts(facts, weights).plot(ax)
+        return cls.from_findings(findings, weights).plot(ax)
 
     @classmethod
-    def from_facts(cls, facts: FitFacts, weights: Vector) -> Self:
+    def from_findings(cls, findings: Findings, weights: Vector) -> Self:
         """Gather the data without drawing."""
-        if facts.calibration is None:
+        if findings.calibration is None:
             return cls(weights, "self-paced weight")
         return cls(weights)
 
@@ -175,14 +179,13 @@ def _stretched(edges: Vector) -> Vector:
     return np.stack([place[:-1], place[1:]])
 
 
-def _flat_part(mixture: CleanMixture, edges: Vector) -> Vector:
-    """Return the corrupted rows that the mixture expects per bin; none outside its window."""
-    inside = np.clip(edges, -WINDOW, WINDOW) * mixture.scale
-    below = mixture.below * np.diff(np.minimum(inside, 0.0))
-    above = mixture.above * np.diff(np.maximum(inside, 0.0))
+def _per_bin(density: Callable[[Vector], Vector], edges: Vector, noise: NoiseModel) -> Vector:
+    """Return the integral of a density over bins in noise scales; none outside the window."""
+    points = edges[:-1] + np.diff(edges) * (np.arange(FINENESS)[:, None] + 0.5) / FINENESS
+    mass = density((noise.scale * points).ravel()).reshape(points.shape).mean(axis=0)
     # A bin half inside would look like a drop.
     whole = (edges[:-1] >= -WINDOW) & (edges[1:] <= WINDOW)
-    return np.asarray(np.where(whole, below + above, 0.0))
+    return np.asarray(np.where(whole, mass * np.diff(edges), 0.0))
 
 
 def _signed_root(values: Any) -> Any:

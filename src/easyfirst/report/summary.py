@@ -11,7 +11,8 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
-from easyfirst.report.facts import FitFacts
+from easyfirst.consensus.model import Calibration
+from easyfirst.estimators.findings import Findings
 from easyfirst.report.wording import number, percent, visible
 
 WIDTH = 80
@@ -29,13 +30,13 @@ class Summary:
 
     Parameters
     ----------
-    facts
-        The fitted model's facts.
+    findings
+        The fitted model's findings.
     level
         Confidence level of the intervals.
     """
 
-    facts: FitFacts
+    findings: Findings
     level: float = 0.95
 
     def __post_init__(self) -> None:
@@ -49,8 +50,9 @@ class Summary:
 
     def notes(self) -> list[str]:
         """Return what a reader of the numbers must know: how it ended, and every doubt."""
-        missing = [] if self.facts.calibration is not None else [NO_CALIBRATION]
-        return [self.facts.status.message, *missing, *self.facts.doubts]
+        missing = [] if self.findings.calibration is not None else [NO_CALIBRATION]
+        findings = self.findings
+        return [findings.status.message, *missing, *findings.notes, *findings.doubts]
 
     def to_frame(self, backend: Any = "pandas") -> Any:
         """Return one row per coefficient as a data frame of the given library.
@@ -62,12 +64,15 @@ class Summary:
 
     def columns(self) -> dict[str, list[Any]]:
         """Return the coefficient table as columns."""
-        facts = self.facts
-        table: dict[str, list[Any]] = {"name": list(facts.labels), "coef": facts.values.tolist()}
-        errors, bounds = facts.standard_errors, facts.intervals(self.level)
+        findings = self.findings
+        table: dict[str, list[Any]] = {
+            "name": list(findings.labels),
+            "coef": findings.values.tolist(),
+        }
+        errors, bounds = findings.standard_errors, findings.intervals(self.level)
         if errors is not None and bounds is not None:
             with np.errstate(divide="ignore", invalid="ignore"):
-                t = facts.values / errors
+                t = findings.values / errors
             table |= {
                 "std_err": errors.tolist(),
                 "t": t.tolist(),
@@ -87,10 +92,10 @@ class Summary:
             for note in self.notes()
             for line in textwrap.wrap(note, WIDTH, subsequent_indent="  ")
         ]
-        title = "Self-paced linear regression".center(WIDTH).rstrip()
-        return "\n".join(
-            [title, rule, *self._header_lines(), rule, *self._table_lines(), rule, *notes]
-        )
+        is_linear = self.findings.values.size > 0
+        title = f"Self-paced {'linear ' if is_linear else ''}regression".center(WIDTH).rstrip()
+        table = [*self._table_lines(), rule] if is_linear else []
+        return "\n".join([title, rule, *self._header_lines(), rule, *table, *notes])
 
     def _repr_html_(self) -> str:
         """Return the summary for a notebook."""
@@ -113,22 +118,34 @@ class Summary:
         )
 
     def _header(self) -> Iterator[tuple[str, str]]:
-        facts = self.facts
-        if facts.n_rows is not None:
-            yield "Rows", f"{facts.n_rows:,.0f}"
-        yield "Coefficients", f"{facts.values.size:,}"
-        if facts.weights is not None:
-            wrong = int(np.count_nonzero(facts.weights < 0.5))
-            share = wrong / max(facts.weights.size, 1)
+        findings = self.findings
+        if findings.n_rows is not None:
+            yield "Rows", f"{findings.n_rows:,.0f}"
+        if findings.values.size:
+            yield "Coefficients", f"{findings.values.size:,}"
+        if not findings.transform.is_identity:
+            yield "Fitted", findings.transform.label()
+        if findings.weights is not None:
+            wrong = int(np.count_nonzero(findings.weights < 0.5))
+            share = wrong / max(findings.weights.size, 1)
             yield "Rows that look wrong", f"{wrong:,} ({percent(share)})"
-        if facts.calibration is not None:
-            low, high = facts.calibration.corrupted_interval
-            share = facts.calibration.corrupted_fraction
+        if findings.calibration is not None:
+            low, high = findings.calibration.corrupted_interval
+            share = findings.calibration.corrupted_fraction
             yield "Corrupted share", f"{percent(share)} (95 %: {percent(low)} to {percent(high)})"
-            yield "Noise scale", number(facts.calibration.mixture.scale)
-        yield "Pace", number(facts.pace)
-        yield "Rounds", facts.rounds_in_words
-        yield "Status", facts.status.code
+            yield self._noise(findings.calibration)
+        yield "Pace", number(findings.pace)
+        yield "Rounds", findings.rounds_in_words
+        yield "Status", findings.status.code
+
+    def _noise(self, calibration: Calibration) -> tuple[str, str]:
+        """Return what clean rows look like: the name and the value."""
+        if calibration.is_of_counts:
+            spread = number(calibration.counts.dispersion)
+            is_count = calibration.counts.family == "poisson"
+            return "Variance", f"{'mean + ' if is_count else ''}{spread} mean^2"
+        scale, transform = number(calibration.noise.scale), self.findings.transform
+        return "Noise scale", scale if transform.is_identity else f"{scale} of {transform.label()}"
 
     def _header_lines(self) -> list[str]:
         return [f"{name + ':':<24}{value}" for name, value in self._header()]

@@ -1,9 +1,13 @@
-"""Which rows look wrong, how surely, and why: a table with cleanlab's four columns and more."""
+"""Which rows look wrong, how surely, why and what would fix them: a table for people.
+
+Four columns have the names that cleanlab gives them. Every way to ask (Python, the command line,
+a report, a cluster) gives these columns in this order.
+"""
 
 from __future__ import annotations
 
 import importlib.util
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import narwhals as nw
@@ -11,11 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from easyfirst.contracts import Vector
-from easyfirst.regularizers import Entropic
-from easyfirst.report.facts import FitFacts
+from easyfirst.estimators.findings import Findings
+from easyfirst.estimators.judging import JudgedRows
+from easyfirst.local.design import dense
+from easyfirst.report.fixes import Fixes, likely_fixes
+from easyfirst.report.mistakes import SwapPartner
 from easyfirst.report.wording import number, percent
 
-HOPELESS = 1e-9  # below, rows are equally certain to be wrong, and the larger residual is worse
 COLUMNS = (
     "row_id",
     "is_label_issue",
@@ -25,134 +31,119 @@ COLUMNS = (
     "residual",
     "weight",
     "entry_pace",
+    "likely_fix",
+    "fixed_value",
+    "fix_probability",
     "reason",
 )
+MOST_PARTNERS = 60  # columns that the target may have changed places with
+ROWS_FOR_SPREAD = 10_000  # that tell which values a column usually has
 
 
-@dataclass(frozen=True, eq=False)
-class JudgedRows:
-    """Rows beside what the model thinks of them; all arrays have one entry per row.
+def fixes_of(
+    findings: Findings,
+    judged: JudgedRows,
+    partners: Sequence[SwapPartner] = (),
+    above: Vector | None = None,
+) -> Fixes:
+    """Return the likely fix of every row; rows that look clean have none.
 
-    `residual` is in units of the noise, `entry_pace` the pace from which the row would have a
-    weight of at least one half.
+    `partners` hold the values of the rows that look wrong, in their order. Without a calibrated
+    pace there is no noise scale, by which alone a fixed value can be told to fit. `above` is the
+    target of the row above each row, where that is not the one before it.
     """
-
-    given: Vector
-    predicted: Vector
-    residual: Vector
-    weight: Vector
-    quality: Vector
-    entry_pace: Vector
-
-    @property
-    def is_wrong(self) -> NDArray[np.bool_]:
-        """Which rows look wrong: more likely corrupted than clean."""
-        return np.asarray(self.quality < 0.5)
-
-    def order(self) -> NDArray[np.intp]:
-        """Return the rows from the worst on; equally bad rows keep their order."""
-        quality = np.where(self.quality < HOPELESS, 0.0, self.quality)
-        return np.lexsort((-np.abs(self.residual), quality))
-
-
-def judge(
-    facts: FitFacts, given: Vector, predicted: Vector, weights: Vector | None = None
-) -> JudgedRows:
-    """Judge rows by their residuals; `weights` are given for rows of the fit.
-
-    The weights of the fit know the batch of a row and how far out it lies, which new rows do
-    not tell.
-    """
-    residual = given - predicted
-    loss = np.square(residual)
-    entry_pace = loss / _loss_of_half_weight(facts)
-    if weights is None:
-        weights = _weights(facts, residual)
-    return JudgedRows(
-        given=given,
-        predicted=predicted,
-        residual=residual / facts.unit,
-        weight=weights,
-        quality=_quality(facts, residual, weights, entry_pace),
-        entry_pace=entry_pace,
+    if findings.calibration is None:
+        return Fixes.none(judged.given.size)
+    wrong = np.flatnonzero(judged.is_wrong)
+    before = np.append(np.nan, judged.given[:-1]) if above is None else above
+    found = likely_fixes(
+        judged.given[wrong],
+        judged.predicted[wrong],
+        judged.scale[wrong],
+        quality=judged.quality[wrong],
+        above=before[wrong],
+        others=judged.given,
+        partners=partners,
+        transform=findings.transform,
     )
+    fixes = Fixes.none(judged.given.size)
+    fixes.fix[wrong], fixes.cause[wrong] = found.fix, found.cause
+    fixes.value[wrong], fixes.probability[wrong] = found.value, found.probability
+    return fixes
 
 
-def _weights(facts: FitFacts, residual: Vector) -> Vector:
-    """Weigh rows that the fit has not seen, by the fit's rule and its final pace."""
-    rule, loss = facts.regularizer, np.square(residual)
-    if facts.calibration is None:
-        if not np.isfinite(facts.pace):
-            return np.ones(residual.size)
-        return rule.weights(loss, facts.pace)
-    mixture = facts.calibration.mixture
-    below, above = mixture.thresholds(np.array([mixture.share]))[0]
-    return rule.with_width(mixture.width).weights(loss, np.where(residual < 0, below, above))
+def partners_among(X: Any, findings: Findings, judged: JudgedRows) -> list[SwapPartner]:
+    """Return the columns of numbers that the target of a linear model may have changed places with.
 
-
-def _quality(facts: FitFacts, residual: Vector, weights: Vector, entry_pace: Vector) -> Vector:
-    """Return a number in [0, 1] that is below one half where the row looks wrong.
-
-    With a calibrated pace it is the probability that the row is clean.
+    Columns with two values or fewer are flags, which nobody mistakes for a measurement.
     """
-    if facts.calibration is None:
-        pace = facts.pace
-        return np.ones(residual.size) if not np.isfinite(pace) else pace / (pace + entry_pace)
-    if isinstance(facts.regularizer, Entropic):
-        return weights
-    below, above = facts.calibration.mixture.posterior(np.abs(residual))[0]
-    return np.asarray(np.where(residual < 0, below, above))
+    wrong = np.flatnonzero(judged.is_wrong)
+    if not wrong.size:
+        return []
+    some = dense(X[:: max(1, X.shape[0] // ROWS_FOR_SPREAD)])
+    given, predicted = judged.given[wrong], judged.predicted[wrong]
+    values = dense(X[wrong])
+    partners: list[SwapPartner] = []
+    for j, name in enumerate(findings.names):
+        if len(partners) == MOST_PARTNERS:
+            break
+        center, spread = usual_range(some[:, j])
+        if spread > 0 and np.unique(some[:1000, j]).size > 2:
+            swapped = findings.moved(predicted, findings.coef[j] * (given - values[:, j]))
+            partners.append(SwapPartner(str(name), values[:, j], swapped, center, spread))
+    return partners
 
 
-def _loss_of_half_weight(facts: FitFacts) -> float:
-    """Return the loss at which the weight falls below one half, for a pace of one.
-
-    Rules are homogeneous, so one number tells it for every pace.
-    """
-    low, high = 0.0, 1.0
-    while facts.regularizer.weights(np.array([high]), 1.0)[0] >= 0.5 and high < 1e6:
-        low, high = high, 2.0 * high
-    for _ in range(60):
-        middle = 0.5 * (low + high)
-        inside = facts.regularizer.weights(np.array([middle]), 1.0)[0] >= 0.5
-        low, high = (middle, high) if inside else (low, middle)
-    return high
+def usual_range(values: Vector) -> tuple[float, float]:
+    """Return the median of a column and how far from it two thirds of the values lie."""
+    finite = values[np.isfinite(values)]
+    if not finite.size:
+        return 0.0, 0.0
+    low, center, high = np.quantile(finite, (0.16, 0.5, 0.84))
+    return float(center), float(max(0.5 * (high - low), 0.1 * np.std(finite)))
 
 
-def reason(facts: FitFacts, rows: JudgedRows, row: int) -> str:
+def reason(
+    findings: Findings, rows: JudgedRows, row: int, cause: str = "", remarks: Sequence[str] = ()
+) -> str:
     """Return in one sentence why a row is suspected, or why it is not."""
     given, predicted = float(rows.given[row]), float(rows.predicted[row])
-    verdict = _verdict(facts, float(rows.quality[row]))
-    if given == predicted:
-        return f"{number(given)} is what the model predicts: {verdict}."
-    side = "above" if given > predicted else "below"
-    return (
-        f"{number(given)} is {number(abs(given - predicted))} {side} the predicted "
-        f"{number(predicted)}, {abs(rows.residual[row]):,.3g} {facts.unit_name}: "
-        f"{verdict}."
-    )
+    size = abs(float(rows.residual[row]))
+    both = f"given {number(given)}, predicted {number(predicted)}"
+    if cause:
+        said = cause
+    elif given == predicted:
+        said = _verdict(findings, float(rows.quality[row]))
+    else:
+        side = "higher" if given > predicted else "lower"
+        said = (
+            f"{number(abs(given - predicted))} {side}, {size:,.3g} {findings.unit_name}; "
+            f"{_verdict(findings, float(rows.quality[row]))}"
+        )
+    return "; ".join([f"{both}: {said}", *remarks])
 
 
-def _verdict(facts: FitFacts, quality: float) -> str:
-    if facts.calibration is None:
-        let_in = "let in" if quality >= 0.5 else "not let in"
-        return f"{let_in} at a pace of {number(facts.pace)}"
+def _verdict(findings: Findings, quality: float) -> str:
+    if findings.calibration is None:
+        chosen = "selected" if quality >= 0.5 else "not selected"
+        return f"{chosen} at a pace of {number(findings.pace)}"
     chance = f"{percent(max(quality, 1e-12))} likely to be clean"  # never quite impossible
     return chance if quality < 0.5 else f"noise can explain that, {chance}"
 
 
-def suspects_frame(
-    facts: FitFacts,
+def suspect_columns(
+    findings: Findings,
     rows: JudgedRows,
-    row_ids: NDArray[Any],
-    top: int | None,
-    like: Any = None,
-) -> Any:
-    """Return the suspicious rows, worst first, as a frame of the library that `like` is from."""
-    order = rows.order()
-    chosen = order[: np.count_nonzero(rows.is_wrong)] if top is None else order[:top]
-    columns = {
-        "row_id": row_ids[chosen],
+    fixes: Fixes,
+    chosen: NDArray[np.intp],
+    remarks: Sequence[Sequence[str]] | None = None,
+) -> dict[str, Any]:
+    """Return what is known of some rows, by column, without their names.
+
+    `remarks` are more causes of each of the chosen rows, which only a table knows.
+    """
+    said = [()] * len(chosen) if remarks is None else remarks
+    return {
         "is_label_issue": rows.is_wrong[chosen],
         "label_quality": rows.quality[chosen],
         "given_label": rows.given[chosen],
@@ -160,13 +151,28 @@ def suspects_frame(
         "residual": rows.residual[chosen],
         "weight": rows.weight[chosen],
         "entry_pace": rows.entry_pace[chosen],
-        "reason": [reason(facts, rows, int(row)) for row in chosen],
+        "likely_fix": [fix or None for fix in fixes.fix[chosen]],
+        "fixed_value": fixes.value[chosen],
+        "fix_probability": fixes.probability[chosen],
+        "reason": [
+            reason(findings, rows, int(row), str(fixes.cause[row]), more)
+            for row, more in zip(chosen, said, strict=True)
+        ],
     }
-    return _framed(columns, chosen, like)
 
 
-def frame_backend(like: Any) -> Any:
-    """Return the library to build a frame with: that of `like`, or the first one installed."""
+def framed(columns: dict[str, Any], chosen: NDArray[np.intp], like: Any) -> Any:
+    """Return columns as a frame of the library that `like` is from, or the first one installed."""
+    backend = _frame_backend(like)
+    if backend is None:
+        return {name: np.asarray(values) for name, values in columns.items()}
+    frame = nw.from_dict({k: _plain(v) for k, v in columns.items()}, backend=backend).to_native()
+    if hasattr(frame, "index"):  # pandas: the rows keep their labels, so that X.loc finds them
+        frame.index = like.index[chosen] if hasattr(like, "index") else chosen
+    return frame
+
+
+def _frame_backend(like: Any) -> Any:
     frame = nw.from_native(like, pass_through=True, eager_only=True, allow_series=True)
     if isinstance(frame, nw.DataFrame | nw.Series):
         return frame.implementation
@@ -174,16 +180,6 @@ def frame_backend(like: Any) -> Any:
         if importlib.util.find_spec(name) is not None:
             return name
     return None
-
-
-def _framed(columns: dict[str, Any], chosen: NDArray[np.intp], like: Any) -> Any:
-    backend = frame_backend(like)
-    if backend is None:
-        return {name: np.asarray(values) for name, values in columns.items()}
-    frame = nw.from_dict({k: _plain(v) for k, v in columns.items()}, backend=backend).to_native()
-    if hasattr(frame, "index"):  # pandas: the rows keep their labels, so that X.loc finds them
-        frame.index = like.index[chosen] if hasattr(like, "index") else chosen
-    return frame
 
 
 def _plain(values: Any) -> Any:

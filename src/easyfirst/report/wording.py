@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import unicodedata
+from typing import Any
 
 LONGEST_NAME = 60  # characters of a name before it is cut
 STEERING = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")  # Unicode categories that are not for reading
@@ -59,6 +60,22 @@ def number(value: float) -> str:
     if 1000 <= size < 1e12:
         return f"{value:,.0f}"
     return f"{value:.4g}"
+
+
+def cell(value: Any) -> str:
+    """Return a value of a table: whole numbers of four digits, such as years, in one piece.
+
+    Examples
+    --------
+    >>> cell(1957.0), cell(12500.0), cell(0.25), cell(None), cell(float("nan")), cell("Ulm")
+    ('1957', '12,500', '0.25', 'missing', 'missing', 'Ulm')
+    """
+    if value is None or value != value:
+        return "missing"
+    if not isinstance(value, float):
+        return visible(value)
+    is_short = value.is_integer() and abs(value) < 10_000
+    return f"{value:.0f}" if is_short else number(value)
 
 
 def percent(share: float) -> str:

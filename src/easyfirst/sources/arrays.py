@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,11 +20,14 @@ ROWS_PER_BATCH = 16_384  # the default size; a batch of 100 features is then 13 
 class ArrayPartition:
     """Some rows of arrays in this process: a slice where possible, so nothing is copied."""
 
+    in_memory: ClassVar[bool] = True
+
     X: Any
     y: Vector
     sample_weight: Vector | None
     rows: slice | NDArray[np.intp]
     row_ids: NDArray[Any] | None = None
+    trusted: NDArray[np.bool_] | None = None
 
     def load(self) -> Batch:
         """Return the rows as a batch."""
@@ -33,13 +36,14 @@ class ArrayPartition:
             y=self.y[self.rows],
             sample_weight=None if self.sample_weight is None else self.sample_weight[self.rows],
             row_ids=None if self.row_ids is None else self.row_ids[self.rows],
+            trusted=None if self.trusted is None else self.trusted[self.rows],
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Travel with the rows of this batch alone, not with the whole arrays."""
         own = self.load()
-        parts = (own.X, own.y, own.sample_weight, slice(0, own.n_samples), own.row_ids)
-        return ArrayPartition, parts
+        rows = slice(0, own.n_samples)
+        return ArrayPartition, (own.X, own.y, own.sample_weight, rows, own.row_ids, own.trusted)
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +51,8 @@ class ArraySource:
     """Split arrays into batches of consecutive rows, or by the user's batch ids.
 
     Without `batches` and `n_batches` the number of batches follows from the number of rows
-    alone. Batch ids whose rows are not consecutive cost one copy of those rows.
+    alone. Batch ids whose rows are not consecutive cost one copy of those rows. `rejected` rows
+    have the sample weight zero.
     """
 
     X: Any
@@ -57,11 +62,19 @@ class ArraySource:
     batches: NDArray[Any] | None = None
     feature_names: tuple[str, ...] | None = None
     row_ids: NDArray[Any] | None = None
+    trusted: NDArray[np.bool_] | None = None
+    rejected: NDArray[np.bool_] | None = None
+
+    @property
+    def n_targets(self) -> int:
+        """How many columns y has."""
+        return 1 if self.y.ndim == 1 else int(self.y.shape[1])
 
     def partitions(self) -> list[ArrayPartition]:
         """Return the batches in order: of the rows, or of the sorted ids."""
         parts = (self.X, self.y, self.sample_weight)
-        return [ArrayPartition(*parts, rows, self.row_ids) for rows in self.rows()]
+        more = (self.row_ids, self.trusted)
+        return [ArrayPartition(*parts, rows, *more) for rows in self.rows()]
 
     def rows(self) -> Sequence[slice | NDArray[np.intp]]:
         """Return which rows each batch holds."""

@@ -50,7 +50,7 @@ class Columns:
         repeated = sorted({name for name in chosen if chosen.count(name) > 1 or name in special})
         if repeated:
             raise ValueError(
-                f"features must be columns of their own, but {_listed(repeated)} is given twice or "
+                f"features must be columns of their own, but {listed(repeated)} is given twice or "
                 f"is the target, the row id or the sample weight"
             )
         if not chosen:
@@ -110,14 +110,14 @@ def _require_usable(values: NDArray[Any], names: Sequence[str], place: str) -> N
     broken = [j for j, extreme in enumerate(extremes) if not np.isfinite(extreme)]
     if broken:
         rows = {names[j]: int(np.sum(~np.isfinite(values[:, j]))) for j in broken}
-        listed = _listed([f"{name} ({n} rows)" for name, n in rows.items()])
+        shown = listed([f"{name} ({n} rows)" for name, n in rows.items()])
         raise ValueError(
-            f"{place}: missing or infinite values in {listed}: impute or drop those rows"
+            f"{place}: missing or infinite values in {shown}: impute or drop those rows"
         )
     huge = [f"{names[j]} ({high:.3g})" for j, high in enumerate(extremes) if high > LARGEST]
     if huge:
         raise ValueError(
-            f"{place}: the squares of the values in {_listed(huge)} leave the range of "
+            f"{place}: the squares of the values in {listed(huge)} leave the range of "
             f"floating-point numbers: rescale to at most {LARGEST:g}"
         )
 
@@ -154,7 +154,7 @@ def _require(role: str, name: str, available: Sequence[str]) -> None:
     if name not in available:
         raise ValueError(
             f"{role} names the column {name!r}, which is not there"
-            f"{_resembling(name, available)}; the columns are {_listed([*map(repr, available)])}"
+            f"{_resembling(name, available)}; the columns are {listed([*map(repr, available)])}"
         )
 
 
@@ -163,6 +163,21 @@ def _resembling(name: str, available: Sequence[str]) -> str:
     return f" (did you mean {close[0]!r}?)" if close else ""
 
 
-def _listed(names: Sequence[str]) -> str:
-    more = len(names) - MAX_NAMED
-    return ", ".join(names[:MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
+def columns_of_fit(
+    available: Sequence[str], names: Sequence[str] | None, n_features: int
+) -> list[str]:
+    """Return the columns to predict from, in the order of fit; refuse a frame without them."""
+    known = list(available)
+    wanted = known if names is None else [str(name) for name in names]
+    missing = [name for name in wanted if name not in known]
+    if missing or len(wanted) != n_features:
+        raise ValueError(
+            f"X must have the {n_features} columns of fit; missing: {missing}, got {known}"
+        )
+    return wanted
+
+
+def listed(names: Sequence[str], most: int = MAX_NAMED) -> str:
+    """Return the names for a message, the first few of them if there are many."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")

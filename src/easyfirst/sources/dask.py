@@ -13,7 +13,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from easyfirst.contracts import Batch, HeldPartition, Vector
-from easyfirst.sources.columns import Columns, check_batch
+from easyfirst.sources.columns import Columns, check_batch, columns_of_fit
+from easyfirst.transforms import IDENTITY, TargetTransform
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,31 +110,33 @@ class _ReadPair:
         return batch
 
 
-def predict(X: Any, coef: Vector, intercept: float, names: Sequence[str] | None) -> Any:
+def predict(
+    X: Any,
+    coef: Vector,
+    intercept: float,
+    names: Sequence[str] | None,
+    transform: TargetTransform = IDENTITY,
+) -> Any:
     """Return predictions for a dask array (as an array) or DataFrame (as a Series), lazily."""
     if hasattr(X, "chunks"):
         if X.ndim != 2 or X.shape[1] != coef.size:
             raise ValueError(f"X must have {coef.size} columns as in fit, got shape {X.shape}")
         rows = X.rechunk({1: coef.size})
-        return rows.map_blocks(_rows_times, coef, intercept, drop_axis=1, dtype=np.float64)
-    wanted = list(X.columns) if names is None else list(names)
-    missing = [name for name in wanted if name not in X.columns]
-    if missing or len(wanted) != coef.size:
-        raise ValueError(
-            f"X must have the {coef.size} columns of fit; missing: {missing}, got {list(X.columns)}"
-        )
+        parts = (coef, intercept, transform)
+        return rows.map_blocks(_rows_times, *parts, drop_axis=1, dtype=np.float64)
+    wanted = columns_of_fit(X.columns, names, coef.size)
     meta = ("prediction", np.float64)
-    return X[wanted].map_partitions(_frame_times, coef, intercept, meta=meta)
+    return X[wanted].map_partitions(_frame_times, coef, intercept, transform, meta=meta)
 
 
-def _rows_times(rows: Any, coef: Vector, intercept: float) -> Vector:
-    return np.asarray(rows @ coef + intercept)
+def _rows_times(rows: Any, coef: Vector, intercept: float, transform: TargetTransform) -> Vector:
+    return transform.back(np.asarray(rows @ coef + intercept))
 
 
-def _frame_times(frame: Any, coef: Vector, intercept: float) -> Any:
+def _frame_times(frame: Any, coef: Vector, intercept: float, transform: TargetTransform) -> Any:
     import pandas as pd
 
-    values = frame.to_numpy(dtype=np.float64) @ coef + intercept
+    values = _rows_times(frame.to_numpy(dtype=np.float64), coef, intercept, transform)
     return pd.Series(values, index=frame.index, name="prediction")
 
 

@@ -59,7 +59,8 @@ def read_frame(
     --------
     >>> import polars as pl
     >>> from easyfirst import SelfPacedRegressor, read_frame
-    >>> flats = pl.DataFrame({"rooms": [1, 2, 3, 4, 5], "price": [11, 21, 31, 41, 51]})
+    >>> rooms = [1, 2, 3, 4, 5, 6, 7, 8]
+    >>> flats = pl.DataFrame({"rooms": rooms, "price": [10 * n + 1 for n in rooms]})
     >>> model = SelfPacedRegressor().fit(read_frame(flats, target="price"))
     >>> float(model.coef_[0])
     10.0

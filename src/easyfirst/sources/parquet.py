@@ -5,19 +5,23 @@ The driver reads footers only. Needs pyarrow, which is loaded when a file is.
 
 from __future__ import annotations
 
-import glob
-import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
-import numpy as np
 from numpy.typing import NDArray
 
-from easyfirst.contracts import Batch
+from easyfirst.atomic import atomic_write
+from easyfirst.errors import BadFileError
 from easyfirst.sources.columns import Columns
-
-ROWS_PER_BATCH = 65_536  # at least, unless the data end; a row group is never cut
+from easyfirst.sources.locations import Paths, find_files, is_address, open_file, shown
+from easyfirst.sources.pieces import (
+    ROWS_PER_BATCH,
+    PieceSource,
+    checked_rows_per_batch,
+    readable,
+)
 
 
 @dataclass(frozen=True)
@@ -33,82 +37,33 @@ class RowGroup:
         """Where this is, for messages."""
         return f"{self.path}, row group {self.index}"
 
-    def read(self, columns: Columns) -> Batch:
-        """Read the needed columns into a batch."""
-        pyarrow = _pyarrow()
+    def read(self, columns: Columns) -> Any:
+        """Read the needed columns."""
+        pyarrow = arrow()
         try:
             with _open(self.path) as file:
-                table = file.read_row_group(self.index, columns=columns.names, use_threads=False)
+                return file.read_row_group(self.index, columns=columns.names, use_threads=False)
         except FileNotFoundError:
             raise ValueError(f"{self.path}: the file is not there on the worker") from None
-        except (OSError, IndexError, pyarrow.ArrowException) as error:
+        except (OSError, IndexError, OverflowError, pyarrow.ArrowException) as error:
             raise ValueError(
                 f"{self.place}: cannot be read, the file is damaged or has changed ({error})"
             ) from None
-        if table.num_rows != self.n_rows:
-            raise ValueError(
-                f"{self.place}: has {table.num_rows} rows instead of {self.n_rows}: the file "
-                f"changed during the fit"
-            )
-        return columns.batch(table, self.place)
 
 
-@dataclass(frozen=True)
-class ParquetPartition:
-    """Row groups that form one batch."""
-
-    groups: tuple[RowGroup, ...]
-    columns: Columns
-
-    def load(self) -> Batch:
-        """Read the row groups one after the other."""
-        parts = [group.read(self.columns) for group in self.groups]
-        if len(parts) == 1:
-            return parts[0]
-        weights = [part.sample_weight for part in parts if part.sample_weight is not None]
-        ids = [part.row_ids for part in parts if part.row_ids is not None]
-        return Batch(
-            np.concatenate([part.X for part in parts]),
-            np.concatenate([part.y for part in parts]),
-            np.concatenate(weights) if weights else None,
-            np.concatenate(ids) if ids else None,
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class ParquetSource:
+class ParquetSource(PieceSource):
     """Parquet files whose row groups, in order, become batches."""
-
-    groups: tuple[RowGroup, ...]
-    columns: Columns
-    rows_per_batch: int = ROWS_PER_BATCH
-
-    @property
-    def feature_names(self) -> tuple[str, ...]:
-        """The columns to predict from."""
-        return self.columns.features
-
-    def partitions(self) -> list[ParquetPartition]:
-        """Return batches of consecutive row groups; the files alone decide how many."""
-        batches: list[list[RowGroup]] = []
-        filled = self.rows_per_batch
-        for group in self.groups:
-            if filled >= self.rows_per_batch:
-                batches.append([])
-                filled = 0
-            batches[-1].append(group)
-            filled += group.n_rows
-        return [ParquetPartition(tuple(groups), self.columns) for groups in batches]
 
 
 def read_parquet(
-    paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    paths: Paths,
     target: str,
     *,
     features: Sequence[str] | None = None,
     row_id: str | None = None,
     sample_weight: str | None = None,
     rows_per_batch: int = ROWS_PER_BATCH,
+    on_bad_file: Literal["raise", "skip"] = "raise",
 ) -> ParquetSource:
     """Return Parquet files as a source for `fit`; only their footers are read here.
 
@@ -116,112 +71,112 @@ def read_parquet(
     ----------
     paths
         A file, a directory (every ``*.parquet`` below it, by name), a pattern such as
-        ``"rows/2026-*.parquet"``, or a list of these. Workers must see the files under the same
-        names.
+        ``"rows/2026-*.parquet"``, an address such as ``"s3://bucket/rows/"`` (by fsspec), or a list
+        of these. Workers must see the files under the same names.
     target, features, row_id, sample_weight
         Columns, as in `read_frame`.
     rows_per_batch
         Consecutive row groups are joined until a batch has this many rows.
+    on_bad_file
+        "raise" a `BadFileError` when a file or row group turns out to be damaged, to lack columns,
+        or to hold values that cannot be fitted; or "skip" it: everything is then read once here,
+        and `source.skipped` lists what was left out and why.
     """
-    if isinstance(rows_per_batch, bool) or not rows_per_batch >= 1:
-        raise ValueError(f"rows_per_batch must be a whole number >= 1, got {rows_per_batch!r}")
-    files = list(_files(paths))
+    size = checked_rows_per_batch(rows_per_batch)
+    if on_bad_file not in ("raise", "skip"):
+        raise ValueError(f"on_bad_file must be 'raise' or 'skip', got {on_bad_file!r}")
+    files = list(find_files(paths, "Parquet", ".parquet"))
     columns: Columns | None = None
     groups: list[RowGroup] = []
+    skipped: list[str] = []
     for path in files:
-        names, counts = _footer(path)
         try:
-            if columns is None:
-                columns = Columns.choose(names, target, features, row_id, sample_weight)
-            else:
-                found = Columns.choose(names, target, features, row_id, sample_weight)
-                _require_same(columns.features, found.features)
-        except ValueError as error:
-            raise ValueError(f"{path}: {error}") from None
+            names, counts = _footer(path)
+            found = _chosen(path, names, target, features, row_id, sample_weight)
+            _require_same(path, columns or found, found)
+        except BadFileError as error:
+            if on_bad_file == "raise":
+                raise
+            skipped.append(str(error))
+            continue
+        columns = columns or found
         groups += [RowGroup(path, index, n) for index, n in enumerate(counts) if n]
-    assert columns is not None
-    if not groups:
-        raise ValueError(f"there are no rows in {_shown(files)}")
-    return ParquetSource(tuple(groups), columns, int(rows_per_batch))
+    kept: tuple[Any, ...] = tuple(groups)
+    if on_bad_file == "skip" and columns is not None:
+        kept, complaints = readable(groups, columns)
+        skipped += complaints
+    if columns is None or not kept:
+        why = f"; all were skipped, the first because {skipped[0]}" if skipped else ""
+        raise ValueError(f"there are no rows in {shown(files)}{why}")
+    return ParquetSource(kept, columns, size, tuple(skipped))
 
 
-def _require_same(first: Sequence[str], found: Sequence[str]) -> None:
+def _chosen(path: str, names: Sequence[str], *chosen: Any) -> Columns:
+    """Choose the columns of a file; a file without them is to blame itself."""
+    try:
+        return Columns.choose(names, *chosen)
+    except ValueError as error:
+        raise BadFileError(f"{path}: {error}", path=path) from None
+
+
+def _require_same(path: str, first: Columns, found: Columns) -> None:
     """Refuse a file whose columns are not those of the first, where all are features."""
-    differing = sorted(set(first) ^ set(found))
+    differing = sorted(set(first.features) ^ set(found.features))
     if differing:
         listed = ", ".join(map(repr, differing[:5])) + (" and more" if len(differing) > 5 else "")
-        raise ValueError(
-            f"it does not have the columns of the first file: {listed} is in one of the two only; "
-            f"name the features to use"
+        raise BadFileError(
+            f"{path}: it does not have the columns of the first file: {listed} is in one of the "
+            f"two only; name the features to use",
+            path=path,
+            column=differing[0],
         )
 
 
 def write_rows(path: str, columns: Mapping[str, NDArray[Any]]) -> None:
     """Write columns to a Parquet file with checksums; the file appears complete or not at all."""
-    pyarrow = _pyarrow()
+    pyarrow = arrow()
     import pyarrow.parquet as pq
 
-    unfinished = f"{path}.{os.getpid()}.unfinished"
     table = pyarrow.table({name: pyarrow.array(values) for name, values in columns.items()})
-    try:
-        pq.write_table(table, unfinished, write_page_checksum=True)
-        os.replace(unfinished, path)
-    finally:
-        if os.path.exists(unfinished):
-            os.remove(unfinished)
-
-
-def _files(
-    paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
-) -> Iterator[str]:
-    if paths is None:
-        raise TypeError("paths must name at least one Parquet file, got None")
-    given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
-    if not given:
-        raise ValueError("paths is empty: give at least one Parquet file")
-    for path in [os.fspath(one) for one in given]:
-        found = [path] if os.path.isfile(path) else _below(path)
-        if not found:
-            raise FileNotFoundError(
-                f"{path}: no such file, no directory with Parquet files, and no pattern that "
-                f"matches one"
-            )
-        yield from (os.path.abspath(file) for file in found)
-
-
-def _below(path: str) -> list[str]:
-    pattern = os.path.join(glob.escape(path), "**", "*.parquet") if os.path.isdir(path) else path
-    return sorted(file for file in glob.glob(pattern, recursive=True) if os.path.isfile(file))
+    with atomic_write(Path(path)) as beside:
+        pq.write_table(table, beside, write_page_checksum=True)
 
 
 def _footer(path: str) -> tuple[list[str], list[int]]:
     """Return the names of the columns and the number of rows of each row group."""
-    pyarrow = _pyarrow()
+    pyarrow = arrow()
     try:
         with _open(path) as file:
             found = file.metadata
             counts = [found.row_group(i).num_rows for i in range(found.num_row_groups)]
-            return list(file.schema_arrow.names), counts
-    except (OSError, pyarrow.ArrowException) as error:
-        raise ValueError(f"{path}: is not a sound Parquet file ({error})") from None
+            names = list(file.schema_arrow.names)
+            n_rows = found.num_rows
+    except (OSError, OverflowError, UnicodeDecodeError, pyarrow.ArrowException) as error:
+        message = f"{path}: is not a valid Parquet file ({error})"
+        raise BadFileError(message, path=path) from None
+    # No checksum covers the footer. What it says of columns is not asked for: that may end the
+    # process where it is damaged.
+    if min(counts, default=0) < 0 or sum(counts) != n_rows:
+        message = f"{path}: is not a valid Parquet file (its counts of rows contradict each other)"
+        raise BadFileError(message, path=path)
+    return names, counts
 
 
 def _open(path: str) -> Any:
-    _pyarrow()
+    arrow()
     import pyarrow.parquet as pq
 
+    if is_address(path):
+        return pq.ParquetFile(open_file(path), page_checksum_verification=True)
     return pq.ParquetFile(path, page_checksum_verification=True)
 
 
-def _pyarrow() -> Any:
+def arrow(what: str = "Parquet files need") -> Any:
+    """Return pyarrow, or say how to get it."""
     try:
         import pyarrow
     except ImportError:
         raise ImportError(
-            "Parquet files need pyarrow, part of the 'tool' extra: pip install 'easyfirst[tool]'"
+            f"{what} pyarrow, part of the 'tool' extra: pip install 'easyfirst[tool]'"
         ) from None
     return pyarrow
-
-
-def _shown(files: Sequence[str]) -> str:
-    return files[0] if len(files) == 1 else f"the {len(files)} files from {files[0]} on"

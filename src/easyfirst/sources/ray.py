@@ -17,7 +17,8 @@ import numpy as np
 
 from easyfirst.contracts import Batch, HeldPartition, Vector
 from easyfirst.sources.arrays import ROWS_PER_BATCH, even_bounds
-from easyfirst.sources.columns import Columns
+from easyfirst.sources.columns import Columns, columns_of_fit
+from easyfirst.transforms import IDENTITY, TargetTransform
 
 MOST_BATCHES = 4096  # more rows than that many default batches hold make the batches larger
 
@@ -37,7 +38,8 @@ class RaySource:
     """The rows of a Ray Dataset; the arguments are those of `easyfirst.read_frame`.
 
     Ray cuts a dataset into blocks by the machines it runs on. Batches are cut by the number of
-    rows alone, as those of an array are, so that the same rows give the same bits on any cluster.
+    rows alone, as those of an array are, so that the same rows give bit-for-bit the same fit on any
+    cluster.
     """
 
     def __init__(
@@ -108,21 +110,24 @@ class _Read:
         return self.columns.batch(joined, self.place)
 
 
-def predict(X: Any, coef: Vector, intercept: float, names: Sequence[str] | None) -> Any:
+def predict(
+    X: Any,
+    coef: Vector,
+    intercept: float,
+    names: Sequence[str] | None,
+    transform: TargetTransform = IDENTITY,
+) -> Any:
     """Return the dataset with a column "prediction" more, lazily.
 
     Beside the other columns, because a Ray Dataset has no index by which rows could be matched.
     """
     known = X.columns(fetch_if_missing=False)
-    wanted = known if names is None else list(names)
-    missing = [name for name in wanted or () if known is not None and name not in known]
-    if missing or (wanted is not None and len(wanted) != coef.size):
-        raise ValueError(
-            f"X must have the {coef.size} columns of fit; missing: {missing}, got {known}"
-        )
-    return X.map_batches(
-        _Predict(coef, intercept, wanted), batch_format="pyarrow", zero_copy_batch=True
-    )
+    if known is None:  # not before the dataset is computed
+        wanted = None if names is None else list(names)
+    else:
+        wanted = columns_of_fit(known, names, coef.size)
+    step = _Predict(coef, intercept, wanted, transform)
+    return X.map_batches(step, batch_format="pyarrow", zero_copy_batch=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,6 +135,7 @@ class _Predict:
     coef: Vector
     intercept: float
     names: Sequence[str] | None
+    transform: TargetTransform
 
     def __call__(self, table: Any) -> Any:
         import pyarrow as pa
@@ -137,7 +143,7 @@ class _Predict:
         X = np.empty((table.num_rows, self.coef.size))
         for j, name in enumerate(self.names or table.column_names):
             X[:, j] = table.column(name).to_numpy()
-        values = pa.array(X @ self.coef + self.intercept)
+        values = pa.array(self.transform.back(X @ self.coef + self.intercept))
         return table.append_column("prediction", values)
 
 

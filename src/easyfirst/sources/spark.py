@@ -11,7 +11,8 @@ from functools import cached_property
 from typing import Any
 
 from easyfirst.contracts import Batch, HeldPartition, Vector
-from easyfirst.sources.columns import Columns
+from easyfirst.sources.columns import Columns, columns_of_fit
+from easyfirst.transforms import IDENTITY, TargetTransform
 
 # Types that a fit can use as they are, and those that become doubles first.
 FLOATS = ("float", "double")
@@ -87,7 +88,13 @@ class _ReadPartition:
         return self.columns.batch(table.rename_columns(self.columns.names), place)
 
 
-def predict(frame: Any, coef: Vector, intercept: float, names: Sequence[str] | None) -> Any:
+def predict(
+    frame: Any,
+    coef: Vector,
+    intercept: float,
+    names: Sequence[str] | None,
+    transform: TargetTransform = IDENTITY,
+) -> Any:
     """Return the frame with a column "prediction" more, not yet computed.
 
     The prediction is an expression of columns: executors compute it without Python, and Spark
@@ -95,18 +102,18 @@ def predict(frame: Any, coef: Vector, intercept: float, names: Sequence[str] | N
     """
     from pyspark.sql import functions as F  # noqa: N812  # as everybody calls it
 
-    wanted = list(frame.columns) if names is None else [str(name) for name in names]
-    missing = [name for name in wanted if name not in frame.columns]
-    if missing or len(wanted) != coef.size:
-        raise ValueError(
-            f"the frame must have the {coef.size} columns of fit; missing: {missing}, "
-            f"got {frame.columns}"
-        )
+    wanted = columns_of_fit(frame.columns, names, coef.size)
     terms = [
         frame[_quoted(name)].cast("double") * F.lit(value)
         for name, value in zip(wanted, coef.tolist(), strict=True)
     ]
-    return frame.withColumn("prediction", _sum([*terms, F.lit(float(intercept))]))
+    linear = _sum([*terms, F.lit(float(intercept))])
+    if transform.name == "log":
+        linear = F.exp(linear)
+    elif transform.name == "sqrt":
+        root = F.when(linear < 0.0, F.lit(0.0)).otherwise(linear)
+        linear = root * root
+    return frame.withColumn("prediction", linear)
 
 
 def _sum(terms: Sequence[Any]) -> Any:

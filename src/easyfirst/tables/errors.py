@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
+from typing import Any
+
+from easyfirst.sources import columns
 
 MAX_NAMED = 8  # names listed in a message before "and k more"
 
@@ -24,20 +27,7 @@ def listed(names: Iterable[object]) -> str:
     >>> listed(["a", "b"])
     "'a', 'b'"
     """
-    shown = [repr(str(name)) for name in names]
-    more = len(shown) - MAX_NAMED
-    return ", ".join(shown[:MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
-
-
-def counted(number: int, noun: str) -> str:
-    """Return the number with its noun.
-
-    Examples
-    --------
-    >>> counted(1, "row"), counted(2000, "row")
-    ('1 row', '2,000 rows')
-    """
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    return columns.listed([repr(str(name)) for name in names], MAX_NAMED)
 
 
 def did_you_mean(name: str, known: Sequence[str]) -> str:
@@ -53,3 +43,16 @@ def did_you_mean(name: str, known: Sequence[str]) -> str:
     if near:
         return f"did you mean {' or '.join(repr(each) for each in near)}?"
     return f"there is {listed(known)}" if known else "there is none"
+
+
+def require_column(table: Any, name: str, role: str) -> None:
+    """Refuse a name that is no column of the Arrow table."""
+    if name not in table.column_names:
+        hint = did_you_mean(name, table.column_names)
+        raise TableError(f"there is no column {name!r} for the {role}: {hint}")
+
+
+def reason(error: BaseException) -> str:
+    """Return the operating system's or a library's words, without numbers and paths."""
+    text = getattr(error, "strerror", None) or str(error)
+    return str(text).splitlines()[0].rstrip(".") if str(text) else type(error).__name__

@@ -3,57 +3,41 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, replace
-from typing import Any, Self
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
-import narwhals as nw
 import numpy as np
-import pandas as pd
 import pyarrow as pa
-import scipy.sparse as sp
+from narwhals.typing import IntoDataFrame
 from numpy.typing import NDArray
 
-from easyfirst import files
 from easyfirst.contracts import Matrix, Vector
 from easyfirst.estimators import SelfPacedRegressor
-from easyfirst.tables import values
-from easyfirst.tables.errors import TableError, counted
-from easyfirst.tables.planning import Choice, make_recipe, require_column, response
-from easyfirst.tables.preprocessing import Preprocessor
+from easyfirst.estimators.notes import advice_notes, choice_note
+from easyfirst.tables.base import TrainingRows, as_table, row_names
+from easyfirst.tables.choosing import chosen, require_known
+from easyfirst.tables.deciding import Decided, decide_rows
+from easyfirst.tables.decisions import Decision
+from easyfirst.tables.errors import TableError
+from easyfirst.tables.estimator import TableEstimator
+from easyfirst.tables.filling import spread_around
+from easyfirst.tables.judging import JudgedTable, WrongTargets
+from easyfirst.tables.kinds import table_hints
+from easyfirst.tables.planning import make_recipe
 from easyfirst.tables.references import better_references, recoded, with_references
-from easyfirst.tables.saving import KIND, table_model_to_contents
-
-# The types of what is known about suspicious rows, also where there are none.
-SUSPECTS = pa.schema(
-    [("is_label_issue", pa.bool_())]
-    + [(name, pa.float64()) for name in ("label_quality", "given_label", "predicted_label")]
-    + [(name, pa.float64()) for name in ("residual", "weight", "entry_pace")]
-    + [("reason", pa.string())]
+from easyfirst.tables.targets import (
+    Response,
+    read_target,
+    require_sense,
+    response,
+    warn_of_leakage,
 )
-LEAST_ROWS = 3  # two make a line that fits exactly, whatever they hold
+from easyfirst.transforms import IDENTITY, TRANSFORMS
 
 
-@dataclass(frozen=True, eq=False)
-class TrainingRows:
-    """The rows of a table that have a target, as numbers.
-
-    `X` is a pandas frame over one array, or a sparse one; `used` tells which rows of the table
-    they are, `texts` holds their categories.
-    """
-
-    X: Any
-    y: Vector
-    used: NDArray[np.bool_]
-    texts: pa.Table
-    batches: NDArray[Any] | None = None
-
-    @property
-    def n_dropped(self) -> int:
-        """How many rows have no target."""
-        return int(np.sum(~self.used))
-
-
-class TableModel:
+class TableModel(TableEstimator):
     """Fit a `SelfPacedRegressor` to a table as it is: numbers, categories, dates, missing values.
 
     Parameters
@@ -68,6 +52,11 @@ class TableModel:
         A column with an id per row: rows with the same id form a batch. Not a feature.
     regressor
         The model to fit, unfitted; None is `SelfPacedRegressor()`.
+    decimal, thousands
+        The marks in numbers that are text. None: found from all values of each column.
+    model
+        "linear"; "boosting" for gradient boosting in `SelfPaced`; or "auto", which fits both and
+        takes the linear one unless the other is clearly better on rows that look clean.
 
     Attributes
     ----------
@@ -77,6 +66,9 @@ class TableModel:
         The fitted model.
     notes_
         What happened to the table, in sentences.
+    fill_spread_
+        By column, how far values lie from what stands for a missing one: rows with such values
+        are judged that much more mildly.
 
     Examples
     --------
@@ -100,6 +92,9 @@ class TableModel:
         row_id: str | None = None,
         batches: str | None = None,
         regressor: SelfPacedRegressor | None = None,
+        decimal: str | None = None,
+        thousands: str | None = None,
+        model: str = "linear",
     ) -> None:
         self.target = target
         self.features = features
@@ -107,28 +102,57 @@ class TableModel:
         self.row_id = row_id
         self.batches = batches
         self.regressor = regressor
-
-    def fit(self, frame: Any) -> Self:
-        """Fit to a pandas, polars or pyarrow table."""
-        self.fit_rows(self.prepare(frame))
-        return self
+        self.decimal = decimal
+        self.thousands = thousands
+        self.model = model
 
     def prepare(self, frame: Any) -> TrainingRows:
         """Decide how the columns become numbers, and return the rows that have a target."""
+        require_known(self.model)
         table = as_table(frame)
         self._require_columns(table)
-        y = response(table, self.target)
-        used = ~np.isnan(y)
+        hints = table_hints(table, self.decimal, self.thousands)
+        reading, target_notes = read_target(table, self.target, hints)
+        target = response(table, self.target, reading)
+        used = ~np.isnan(target.y)
         self._require_rows(used)
-        self.recipe_, self.notes_ = make_recipe(table, self._choice(), used)
-        if not used.all():
-            n_dropped = counted(int(np.sum(~used)), "row")
-            self.notes_.insert(0, f"{n_dropped} without a value of {self.target!r} left out")
-            table, y = table.filter(pa.array(used)), y[used]
-        batches = None if self.batches is None else ids_array(row_names(table, self.batches))
-        X = self._named(self._preprocessor().matrix(table))
+        require_sense(target.y[used], self.target)
+        recipe, notes = make_recipe(table, self._choice(), used, target.y, hints)
+        self.recipe_ = replace(recipe, target_reading=reading)
+        self.notes_ = [*self._without_target(target.n_missing), *target_notes, *notes]
+        rows = self._training_rows(table, target, used)
+        numbers = [each.name for each in recipe.numeric]
+        columns = ((name, np.asarray(rows.X.iloc[:, j])) for j, name in enumerate(numbers))
+        warn_of_leakage(columns, rows.y, self.target)
+        return rows
+
+    def _training_rows(
+        self, whole: pa.Table, target: Response, used: NDArray[np.bool_]
+    ) -> TrainingRows:
+        table = whole if used.all() else whole.filter(pa.array(used))
+        preprocessor = self._preprocessor()
+        read = preprocessor.read(table)
+        self.fill_spread_ = {
+            each.name: spread_around(preprocessor.numbers(read, each), each.fill)
+            for each in self.recipe_.numeric
+        }
+        X = self._named(preprocessor.matrix(read))
         texts = table.select([each.name for each in self.recipe_.categorical])
-        return TrainingRows(X, y, used, texts, batches)
+        wrong = self._wrong_targets(whole, target)
+        return TrainingRows(X, target.y[used], used, texts, self._batch_ids(table), wrong)
+
+    def _wrong_targets(self, table: pa.Table, target: Response) -> WrongTargets | None:
+        places = np.flatnonzero(target.is_wrong)
+        if not places.size:
+            return None
+        predicted_from = self._named(self._preprocessor().matrix(table.take(pa.array(places))))
+        reasons = [target.reason(place) for place in places.tolist()]
+        return WrongTargets(places, target.given[places], reasons, predicted_from)
+
+    @property
+    def fitted(self) -> Any:
+        """The fitted model inside."""
+        return self.regressor_
 
     def fit_rows(self, rows: TrainingRows) -> TrainingRows:
         """Fit to rows from `prepare`, and return them as they were fitted.
@@ -143,17 +167,33 @@ class TableModel:
             again, caught_again = self._fitted(other)
             if again.weights_.sum() > fitted.weights_.sum():
                 rows, fitted, caught, self.recipe_ = other, again, caught_again, recipe
-        for warning in caught:
-            warnings.warn(warning, stacklevel=2)
-        self.regressor_ = fitted
+        choice = chosen(self.model, fitted, caught, rows)
+        if choice.note is not None:
+            self.notes_.append(choice.note)
+        for warning in choice.caught:
+            # Rows with filled-in values are judged leniently, so flags along them mislead nobody.
+            if " is missing'" not in str(warning):
+                warnings.warn(warning, stacklevel=2)
+        self.regressor_ = choice.model
+        if choice.model is fitted:
+            self.notes_ += self._transformation(fitted)
         return rows
 
-    def predict(self, frame: Any) -> Vector:
+    def _transformation(self, fitted: SelfPacedRegressor) -> list[str]:
+        """Say what was fitted in place of the target, or should be."""
+        advice, name = fitted._advice, fitted.target_transform_
+        if name is None:
+            return list(advice_notes(advice, self.target))
+        if advice is not None:
+            return [choice_note(advice, self.target)]
+        return [f"{TRANSFORMS[name].label(self.target)} is fitted, as asked for"]
+
+    def predict(self, frame: IntoDataFrame) -> Vector:
         """Return the prediction for each row; the target may be absent."""
         blocks = [self.regressor_.predict(self._named(block)) for block in self._blocks(frame)]
         return np.concatenate(blocks) if blocks else np.empty(0)
 
-    def predict_interval(self, frame: Any, coverage: float = 0.9) -> Matrix:
+    def predict_interval(self, frame: IntoDataFrame, coverage: float = 0.9) -> Matrix:
         """Return lower and upper bounds for clean rows, shape (rows, 2)."""
         bounds = [
             self.regressor_.predict_interval(self._named(block), coverage)
@@ -161,109 +201,47 @@ class TableModel:
         ]
         return np.concatenate(bounds) if bounds else np.empty((0, 2))
 
-    def suspects(self, frame: Any, top: int | None = None) -> Any:
-        """Return the rows that look wrong, the worst first; see `SelfPacedRegressor.suspects`.
-
-        Rows without a target are not judged. Rows are named by the column `row_id`, or counted
-        from 0. The result is of the library that the table is from.
-        """
+    def judged(self, frame: Any) -> JudgedTable:
+        """Return a table beside what the model thinks of its rows; it needs the target."""
         table = as_table(frame)
-        _, found = self.suspects_with_places(table, top)
-        backend = nw.from_native(frame, eager_only=True).implementation
-        if backend.is_pyarrow():
-            return found
-        return nw.from_arrow(found, backend=backend).to_native()
-
-    def suspects_with_places(
-        self, table: pa.Table, top: int | None = None
-    ) -> tuple[NDArray[np.intp], pa.Table]:
-        """Return which rows of a table look wrong, the worst first, and what is known of them."""
-        y = response(table, self.target)
-        used = ~np.isnan(y)
-        if not used.any():
+        target = response(table, self.target, self.recipe_.target_reading)
+        used = ~np.isnan(target.y)
+        wrong = self._wrong_targets(table, target)
+        if not used.any() and wrong is None:
             raise TableError(f"no row has a value of the target {self.target!r}")
         X = self._named(self._preprocessor().matrix(table.filter(pa.array(used))))
-        places = np.flatnonzero(used)
-        found = self.regressor_.suspects(X, y[used], top=top, row_ids=places)
-        chosen = found["row_id"].to_numpy(dtype=np.intp)
-        judged = pa.Table.from_pandas(found, SUSPECTS, preserve_index=False)
-        names = row_names(table, self.row_id).take(pa.array(chosen))
-        return chosen, judged.add_column(0, "row_id", names)
+        return JudgedTable(self, table, used, X, target.y[used], wrong)
 
-    def save(self, path: Any, *, overwrite: bool = False, weights: bool = True) -> None:
-        """Write the model with its preprocessing to a file that `easyfirst.load` reads."""
-        facts, arrays = table_model_to_contents(self, weights)
-        files.write(path, KIND, facts, arrays, overwrite)
+    def judged_rows(self, table: pa.Table, rows: TrainingRows, lines: Any) -> JudgedTable:
+        """Return the table of the fit beside what the model thinks of its rows."""
+        return JudgedTable(self, table, rows.used, rows.X, rows.y, rows.wrong, lines)
 
-    def unseen(self, frame: Any) -> dict[str, int]:
-        """Return how many rows hold a category without a coefficient of its own, by column."""
-        return self._preprocessor().unseen(as_table(frame))
+    def with_target(self, table: pa.Table) -> NDArray[np.bool_]:
+        """Return which rows of a table have a target that the model takes."""
+        return ~np.isnan(response(table, self.target, self.recipe_.target_reading).y)
+
+    def decided(self, table: pa.Table, path: Path, decisions: Mapping[int, Decision]) -> Decided:
+        """Bring decisions, read from `path`, to the rows of a table."""
+        given = response(table, self.target, self.recipe_.target_reading).given
+        names = row_names(table, self.row_id).to_pylist()
+        return decide_rows(path, decisions, names, given, self.target)
 
     def _fitted(self, rows: TrainingRows) -> tuple[SelfPacedRegressor, list[Warning | str]]:
         """Return a fitted model, and its warnings, which are due only if it is taken."""
         template = self.regressor or SelfPacedRegressor()
+        transform = TRANSFORMS.get(template.target_transform, IDENTITY)
+        complaint = transform.complaint(rows.y, np.flatnonzero(rows.used))
+        if complaint is not None and rows.rejected is None:
+            raise TableError(f"the target {self.target!r}: {complaint}")
         # Not scikit-learn's clone: callbacks and connections to a cluster have no copies.
         model = SelfPacedRegressor(**template.get_params(deep=False))
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            model.fit(rows.X, rows.y, batches=rows.batches)
-        return model, [each.message for each in caught]
-
-    def _blocks(self, frame: Any) -> Any:
-        return self._preprocessor().blocks(as_table(frame))
-
-    def _preprocessor(self) -> Preprocessor:
-        return Preprocessor(self.recipe_)
-
-    def _named(self, matrix: Any) -> Any:
-        names = self.recipe_.design_names()
-        if sp.issparse(matrix):
-            return pd.DataFrame.sparse.from_spmatrix(matrix, columns=names)
-        return pd.DataFrame(matrix, columns=names, copy=False)
-
-    def _choice(self) -> Choice:
-        reserved = tuple(name for name in (self.row_id, self.batches) if name is not None)
-        return Choice(self.target, self.features, self.exclude, reserved)
-
-    def _require_columns(self, table: pa.Table) -> None:
-        roles = ((self.target, "target"), (self.row_id, "row ids"), (self.batches, "batches"))
-        for name, role in roles:
-            if name is not None:
-                require_column(table, name, role)
-
-    def _require_rows(self, used: NDArray[np.bool_]) -> None:
-        n_used = int(np.sum(used))
-        if n_used == 0:
-            raise TableError(f"no row has a value of the target {self.target!r}")
-        if n_used < LEAST_ROWS:
-            raise TableError(
-                f"{counted(n_used, 'row')} with a value of {self.target!r} cannot show what is "
-                f"usual: at least {LEAST_ROWS} are needed"
+            model.fit(
+                rows.X,
+                rows.y,
+                batches=rows.batches,
+                trusted=rows.trusted,
+                rejected=rows.rejected,
             )
-
-
-def as_table(frame: Any) -> pa.Table:
-    """Return a pandas, polars or pyarrow frame as an Arrow table."""
-    if isinstance(frame, pa.Table):
-        return frame
-    return nw.from_native(frame, eager_only=True).to_arrow()
-
-
-def row_names(table: pa.Table, row_id: str | None, required: bool = True) -> Any:
-    """Return the Arrow column that names the rows, or their numbers from 0.
-
-    A column that is not `required` may be absent, as in a new table without such names.
-    """
-    if row_id is not None and (required or row_id in table.column_names):
-        require_column(table, row_id, "row ids")
-        column = values.plain(table[row_id])
-        values.require_categories(row_id, column)
-        return column
-    return pa.chunked_array([pa.array(np.arange(table.num_rows))])
-
-
-def ids_array(column: Any) -> NDArray[Any]:
-    """Return names as an array: whole numbers as such, everything else as text."""
-    if pa.types.is_integer(column.type) and not column.null_count:
-        return np.asarray(column.to_numpy())
-    return values.categories(column)
+        return model, [each.message for each in caught]

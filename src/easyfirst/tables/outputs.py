@@ -6,8 +6,6 @@ import errno
 import json
 import math
 import os
-import secrets
-import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
+from easyfirst.atomic import atomic_write, move_into_place, remove, unfinished
 from easyfirst.tables import values
 from easyfirst.tables.errors import OutputError, listed
 
@@ -48,27 +47,22 @@ def new_directory(target: Path, names: Sequence[str], force: bool) -> Iterator[P
     """
     with _explained(target):
         _require_free_directory(target, names, force)
-        folder = _nearest_folder(target.parent) / f".{target.name}.{secrets.token_hex(4)}.partial"
+        folder = unfinished(_nearest_folder(target.parent) / target.name)
     try:
         with _explained(target):
             _make(folder, target)
             yield folder
             _move(folder, target, names, force)
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        remove(folder)
 
 
 @contextmanager
 def new_file(target: Path, force: bool) -> Iterator[Path]:
     """Give a path whose file takes the name `target` when the block ends well."""
     require_free_file(target, force)
-    beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
-    try:
-        with _explained(target):
-            yield beside
-            beside.replace(target)
-    finally:
-        beside.unlink(missing_ok=True)
+    with _explained(target), atomic_write(target) as beside:
+        yield beside
 
 
 @contextmanager
@@ -125,12 +119,12 @@ def _make(folder: Path, target: Path) -> None:
 def _move(folder: Path, target: Path, names: Sequence[str], force: bool) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     if not target.exists():
-        folder.rename(target)
+        move_into_place(folder, target)
         return
     _require_free_directory(target, names, force)  # another run may have been faster
     for name in names:
         if (folder / name).exists():
-            (folder / name).replace(target / name)
+            move_into_place(folder / name, target / name)
         else:  # left by an earlier run, and not true of this one
             (target / name).unlink(missing_ok=True)
 
@@ -156,6 +150,16 @@ def encode(table: pa.Table, kind: str) -> bytes:
     return bytes(sink.getvalue().to_pybytes())
 
 
+def write_plain(table: pa.Table, kind: str, path: Path) -> None:
+    """Write a table of the user's own values, which nothing may change."""
+    if kind == "parquet":
+        pq.write_table(table, path, write_page_checksum=True)
+    elif kind == "json":
+        path.write_bytes(encode(table, kind))
+    else:
+        pa_csv.write_csv(_flat(table), path)
+
+
 def to_json(data: Any) -> str:
     """Return data as JSON, with null for numbers that JSON has no word for."""
     return json.dumps(_finite(data), indent=2, ensure_ascii=False, allow_nan=False, default=str)
@@ -174,12 +178,22 @@ def _finite(data: Any) -> Any:
 def _harmless(table: pa.Table) -> pa.Table:
     """Put an apostrophe before texts that a spreadsheet would take for a formula."""
     columns = []
-    for column in map(values.plain, table.columns):
-        if pa.types.is_nested(column.type) or pa.types.is_binary(column.type):
-            column = pa.chunked_array([[str(value) for value in column.to_pylist()]], pa.string())
+    for column in _flat(table).columns:
         if values.is_text(column.type):
             risky = pc.match_substring_regex(column, FORMULA)
             quoted = pc.binary_join_element_wise("'", column.cast(pa.string()), "")
             column = pc.if_else(risky, quoted, column.cast(pa.string()))
+        columns.append(column)
+    return pa.table(columns, names=table.column_names)
+
+
+def _flat(table: pa.Table) -> pa.Table:
+    """Return columns that CSV can hold: lists of texts joined, other nested values as text."""
+    columns = []
+    for column in map(values.plain, table.columns):
+        if pa.types.is_list(column.type) and values.is_text(column.type.value_type):
+            column = pc.binary_join(column, "; ")
+        elif pa.types.is_nested(column.type) or pa.types.is_binary(column.type):
+            column = pa.chunked_array([[str(value) for value in column.to_pylist()]], pa.string())
         columns.append(column)
     return pa.table(columns, names=table.column_names)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import shlex
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
@@ -15,18 +13,21 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from easyfirst.contracts import Vector
-from easyfirst.tables import values
-from easyfirst.tables.errors import TableError, counted, did_you_mean
-from easyfirst.tables.recipe import MISSING, Feature, Kind, LeftOut, Recipe
+from easyfirst.report.wording import count
+from easyfirst.tables import dates, values
+from easyfirst.tables.column_reading import Reading
+from easyfirst.tables.errors import TableError, require_column
+from easyfirst.tables.identifiers import ROW_NUMBER, is_row_number, looks_like_id
+from easyfirst.tables.kinds import ColumnMeaning, Hints, codes_of, table_hints, understand
+from easyfirst.tables.notation import mixed_units
+from easyfirst.tables.recipe import MISSING, Feature, LeftOut, Recipe
 
 MAX_CATEGORIES = 100  # with a column of their own
 LEAST_ROWS = 10  # of a category with a column of its own, in tables of a hundred rows or more
 LEAST_SHARE = 1e-3  # of all rows, the same for long tables
 CONCENTRATED = 0.5  # share of rows that the kept categories must cover
-MARKED_NUMBER = re.compile(r"[-+]?\d+([.,' \u00a0\u202f]\d+)+")
-ROW_NUMBER = "numbers the rows"
+ID = "looks like an id: nearly every value is another whole number"
 NAME_IT = "; name such a column with --features if it is more than a number"
-PANDAS_INDEX = "__index_level_"  # how pandas names its index in Parquet files
 
 
 @dataclass(frozen=True)
@@ -55,13 +56,20 @@ class Choice:
 class _Plan:
     """What has been decided so far."""
 
-    n_rows: int
+    y: Vector
+    hints: Hints
+    keep_ids: bool  # the user named the columns
     places: NDArray[np.intp] | None = None  # of the rows in the whole table, if not all are used
     features: list[Feature] = field(default_factory=list)
     left_out: list[LeftOut] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     missing_numbers: dict[str, bytes] = field(default_factory=dict)
     missing_categories: set[bytes] = field(default_factory=set)
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows are used."""
+        return len(self.y)
 
     @property
     def least_rows(self) -> int:
@@ -74,7 +82,7 @@ class _Plan:
     def leave_out(self, name: str, reason: str) -> None:
         self.left_out.append(LeftOut(name, reason))
 
-    def odd_values(self, column: pa.ChunkedArray) -> values.Odd | None:
+    def odd_values(self, column: pa.ChunkedArray) -> values.TextsAmongNumbers | None:
         """Return what is not a number in a column, with its row in the whole table."""
         odd = values.odd_values(column)
         if odd is None or self.places is None:
@@ -96,59 +104,38 @@ class _Plan:
 
 
 def make_recipe(
-    whole: pa.Table, choice: Choice, used: NDArray[np.bool_]
+    whole: pa.Table,
+    choice: Choice,
+    used: NDArray[np.bool_],
+    y: Vector | None = None,
+    hints: Hints | None = None,
 ) -> tuple[Recipe, list[str]]:
-    """Return the recipe for the used rows of a table, and what the user should know."""
+    """Return the recipe for the used rows of a table, and what the user should know.
+
+    `y` is the target of all rows, by which ids are told from counts.
+    """
     names = _candidates(whole, choice)
     every = bool(used.all())
-    plan = _Plan(int(used.sum()), None if every else np.flatnonzero(used))
+    hints = table_hints(whole) if hints is None else hints
+    y = values.numbers(whole[choice.target]) if y is None else y
+    places = None if every else np.flatnonzero(used)
+    plan = _Plan(y[used], hints, choice.features is not None, places)
     for name in names:
         column = values.plain(whole[name])
-        if choice.features is None and _is_row_number(name, column):
+        if choice.features is None and is_row_number(name, column):
             plan.leave_out(name, ROW_NUMBER)
         else:
             _decide(plan, name, column if every else column.filter(pa.array(used)))
     if not plan.features:
         reasons = "; ".join(f"{each.name!r} {each.reason}" for each in plan.left_out[:5])
+        numbers = any(each.reason in (ROW_NUMBER, ID) for each in plan.left_out)
         raise TableError(
             f"no column is left to predict {choice.target!r} from"
             + (f": {reasons}" * bool(reasons))
-            + (NAME_IT * any(each.reason == ROW_NUMBER for each in plan.left_out))
+            + (NAME_IT * numbers)
         )
     recipe = Recipe(choice.target, plan.with_indicators(), tuple(plan.left_out))
     return recipe, plan.notes
-
-
-def require_column(table: pa.Table, name: str, role: str) -> None:
-    """Refuse a name that is no column of the table."""
-    if name not in table.column_names:
-        hint = did_you_mean(name, table.column_names)
-        raise TableError(f"there is no column {name!r} for the {role}: {hint}")
-
-
-def response(table: pa.Table, target: str) -> Vector:
-    """Return the target as numbers, NaN where it is missing."""
-    require_column(table, target, "target")
-    column = values.plain(table[target])
-    if pa.types.is_null(column.type):
-        return np.full(table.num_rows, np.nan)
-    odd = values.odd_values(column)
-    if odd is not None:
-        raise TableError(f"the target {target!r} must hold numbers, but {odd}; {_remedy(odd)}")
-    if not values.is_text(column.type) and values.kind_of(column.type) != "number":
-        raise TableError(
-            f"the target {target!r} must hold numbers, but its type is {column.type}; "
-            f"choose another column with --target"
-        )
-    return values.numbers(column)
-
-
-def _remedy(odd: values.Odd) -> str:
-    """Return what to do about texts in the target, judging by how the first one looks."""
-    if MARKED_NUMBER.fullmatch(odd.first):
-        return "numbers need one decimal mark (--decimal , for a comma) and none between thousands"
-    meant = shlex.quote(odd.first)
-    return f"mend the column, or say that such texts mean a missing value (--na {meant})"
 
 
 def _candidates(table: pa.Table, choice: Choice) -> Sequence[str]:
@@ -159,8 +146,8 @@ def _candidates(table: pa.Table, choice: Choice) -> Sequence[str]:
             require_column(table, name, role)
     if choice.target in choice.exclude:
         raise TableError(
-            f"column {choice.target!r} is the target and is excluded: a target is no feature, "
-            f"so leave it out of the excluded columns"
+            f"column {choice.target!r} is the target and is excluded: the target is never a "
+            f"feature, so leave it out of the excluded columns"
         )
     aside: Collection[str] = {choice.target, *choice.exclude, *choice.reserved}
     if choice.features is None:
@@ -179,56 +166,80 @@ def _decide(plan: _Plan, name: str, column: pa.ChunkedArray) -> None:
         return
     kind = values.kind_of(column.type)
     if kind is not None:
-        _decide_number(plan, name, column, kind)
+        _decide_number(plan, name, column, ColumnMeaning(kind))
     elif values.is_text(column.type):
         _decide_text(plan, name, column)
     else:
-        plan.leave_out(name, f"has the type {column.type}, which is no single value per row")
+        plan.leave_out(name, f"has the type {column.type}, which is not a single value per row")
 
 
-def _is_row_number(name: str, column: pa.ChunkedArray) -> bool:
-    if not pa.types.is_integer(column.type) or column.null_count or len(column) < 3:
-        return False
-    if name.startswith(PANDAS_INDEX):
-        return True
-    first = column[0].as_py()
-    if first not in (0, 1) or column[-1].as_py() != first + len(column) - 1:
-        return False
-    return bool(np.all(np.diff(column.to_numpy()) == 1))
+def _decide_text(plan: _Plan, name: str, column: pa.ChunkedArray) -> None:
+    found = understand(name, column, plan.hints, plan.places)
+    if found.kind != "category":
+        _decide_number(plan, name, column, found)
+        return
+    units = mixed_units(column.drop_null())
+    if units:
+        listed = ", ".join(map(repr, units))
+        plan.leave_out(name, f"mixes the units {listed}; convert all values to one of them")
+        return
+    odd = plan.odd_values(column)
+    is_mixed = odd is not None and odd.count < odd.total
+    mixed = f"mixes numbers and text ({odd}) and " if is_mixed else ""
+    plan.notes += found.notes
+    _decide_category(plan, name, column, mixed)
 
 
-def _decide_number(plan: _Plan, name: str, column: pa.ChunkedArray, kind: Kind) -> None:
-    found = values.numbers(column)
-    missing = np.isnan(found)
-    present = found[~missing] if missing.any() else found
+def _decide_number(plan: _Plan, name: str, column: pa.ChunkedArray, found: ColumnMeaning) -> None:
+    given = found.read(column)
+    if found.kind == "number":
+        found, given = _perhaps_dates(name, found, given)
+    codes = codes_of(given, found.kind, plan.hints)
+    reading = replace(found.reading, codes=codes.codes)
+    numbers = np.where(np.isin(given, reading.codes), np.nan, given) if reading.codes else given
+    missing = np.isnan(numbers)
+    present = numbers[~missing] if missing.any() else numbers
     if present.size == 0:
         plan.leave_out(name, "holds no finite numbers")
         return
     if np.all(present == present[0]):
         plan.leave_out(name, "has the same value in every row")
         return
+    if found.kind == "number" and not plan.keep_ids and looks_like_id(name, numbers, plan.y):
+        plan.leave_out(name, ID)
+        return
+    plan.notes += found.notes
+    filled = _add_number(plan, name, ColumnMeaning(found.kind, reading), present, missing)
+    if codes.said:
+        filled = f"{codes.said} taken as missing, equal values far from all others; {filled}"
+    if filled:
+        plan.notes.append(f"column {name!r}: {filled}")
+
+
+def _perhaps_dates(name: str, found: ColumnMeaning, given: Vector) -> tuple[ColumnMeaning, Vector]:
+    """Return a column of numbers as dates, if it holds days or seconds that count from 1970."""
+    form = dates.find_number_format(name, given[~np.isnan(given)])
+    if form is None or found.reading != Reading():
+        return found, given
+    note = f"column {name!r}: numbers taken as dates ({dates.shown(form)})"
+    understood = ColumnMeaning("date", Reading(date=form), (*found.notes, note))
+    return understood, dates.from_numbers(given, form)
+
+
+def _add_number(
+    plan: _Plan, name: str, found: ColumnMeaning, present: Vector, missing: NDArray[np.bool_]
+) -> str:
+    """Add a column of numbers, and return what is said about missing values."""
     n_missing = int(missing.sum())
     if n_missing >= plan.least_rows:
         plan.missing_numbers[name] = _pattern(missing)
     middle = np.median(present)
-    fill = float(np.rint(middle)) if kind == "boolean" else float(middle)
-    plan.features.append(Feature(name, kind, fill=fill))
-    if n_missing:
-        plan.notes.append(
-            f"column {name!r}: {counted(n_missing, 'missing value')} replaced by "
-            f"{'the median' if kind != 'boolean' else 'the commoner value'}, {fill:.6g}"
-        )
-
-
-def _decide_text(plan: _Plan, name: str, column: pa.ChunkedArray) -> None:
-    odd = plan.odd_values(column)
-    if odd is None or odd.count <= (1.0 - values.MOSTLY) * odd.total:
-        if odd is not None:
-            plan.notes.append(f"column {name!r}: {odd}; taken as missing")
-        _decide_number(plan, name, column, "number")
-        return
-    mixed = f"mixes numbers and text ({odd}) and " if odd.count < odd.total else ""
-    _decide_category(plan, name, column, mixed)
+    fill = float(np.rint(middle)) if found.kind == "boolean" else float(middle)
+    plan.features.append(Feature(name, found.kind, fill=fill, reading=found.reading))
+    if not n_missing:
+        return ""
+    what = "the median" if found.kind != "boolean" else "the commoner value"
+    return f"{count(n_missing, 'missing value')} replaced by {what}, {fill:.6g}"
 
 
 def _decide_category(plan: _Plan, name: str, column: pa.ChunkedArray, mixed: str) -> None:
@@ -238,7 +249,7 @@ def _decide_category(plan: _Plan, name: str, column: pa.ChunkedArray, mixed: str
     if not kept or covered < CONCENTRATED * len(column):
         plan.leave_out(
             name,
-            f"{mixed}has {counted(len(levels), 'different text')}, too many to be categories",
+            f"{mixed}has {count(len(levels), 'different text')}, too many to be categories",
         )
         return
     others = len(levels) - len(kept)
@@ -255,7 +266,7 @@ def _decide_category(plan: _Plan, name: str, column: pa.ChunkedArray, mixed: str
     if others:
         where = "together" if rare else f"with {kept[0]!r}"
         plan.notes.append(
-            f"column {name!r}: {counted(len(column) - covered, 'row')} of rare categories "
+            f"column {name!r}: {count(len(column) - covered, 'row')} of rare categories "
             f"({others:,} of {len(levels):,}) taken {where}"
         )
 

@@ -17,11 +17,12 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import scipy.sparse as sp
+from numpy.typing import NDArray
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import MissingIndicator, SimpleImputer
 from sklearn.preprocessing import OneHotEncoder
 
-from easyfirst.contracts import Matrix
+from easyfirst.contracts import Matrix, Vector
 from easyfirst.tables import values
 from easyfirst.tables.errors import TableError, listed
 from easyfirst.tables.recipe import RARE, Feature, Recipe
@@ -32,7 +33,6 @@ CHECKS = {
     "number": values.require_numbers,
     "boolean": values.require_numbers,
     "date": values.require_dates,
-    "category": values.require_categories,
 }
 FREQUENT = 2  # rows per kept category in the small table; a rare one has a single row
 
@@ -61,7 +61,7 @@ class Preprocessor:
 
     def blocks(self, table: pa.Table) -> Iterator[Matrix]:
         """Yield the design matrix of the table, some rows at a time."""
-        self._require_usable(table)
+        table = self.read(table)
         with warnings.catch_warnings():
             # Unseen categories count as rare ones, or as the one others are compared with.
             warnings.filterwarnings("ignore", "Found unknown categories", UserWarning)
@@ -80,6 +80,36 @@ class Preprocessor:
             whole[start : start + len(block)] = block
             start += len(block)
         return whole
+
+    def read(self, table: pa.Table) -> pa.Table:
+        """Return the columns of the recipe, those that text becomes numbers in as numbers.
+
+        A column that is not as in the table of the fit is refused. What was read stays as it is.
+        """
+        self._require_columns(table)
+        columns = []
+        for each in self.recipe.features:
+            column = values.plain(table[each.name])
+            if each.kind == "category":
+                values.require_categories(each.name, column)
+            elif values.is_text(column.type):
+                found = values.given_numbers(column, each.reading)
+                CHECKS[each.kind](each.name, column, each.reading, found)
+                column = values.as_numbers(found, each.kind)
+            else:
+                CHECKS[each.kind](each.name, column, each.reading)
+            columns.append(column)
+        return pa.table(columns, names=[each.name for each in self.recipe.features])
+
+    def numbers(self, table: pa.Table, feature: Feature) -> Vector:
+        """Return a column of a table from `read` as one number per row; NaN where missing."""
+        return values.numbers(table[feature.name], feature.reading)
+
+    def missing(self, table: pa.Table) -> dict[str, NDArray[np.bool_]]:
+        """Return where values are filled in, by column; only columns that have such rows."""
+        table = self.read(table)
+        masks = {each.name: np.isnan(self.numbers(table, each)) for each in self.recipe.numeric}
+        return {name: mask for name, mask in masks.items() if mask.any()}
 
     def unseen(self, table: pa.Table) -> dict[str, int]:
         """Return how many rows of which columns hold a category that has no coefficient."""
@@ -124,11 +154,11 @@ class Preprocessor:
         for each in self.recipe.features:
             column = table[each.name]
             columns[_label(each)] = (
-                values.categories(column) if each.kind == "category" else values.numbers(column)
+                values.categories(column) if each.kind == "category" else self.numbers(table, each)
             )
         return pd.DataFrame(columns, copy=False)
 
-    def _require_usable(self, table: pa.Table) -> None:
+    def _require_columns(self, table: pa.Table) -> None:
         present = set(table.column_names)
         absent = [each.name for each in self.recipe.features if each.name not in present]
         if absent:
@@ -136,8 +166,6 @@ class Preprocessor:
                 f"the table lacks {listed(absent)}, which the model was fitted with; "
                 f"it has {listed(table.column_names)}"
             )
-        for each in self.recipe.features:
-            CHECKS[each.kind](each.name, table[each.name])
 
     def _wants_sparse(self, n_rows: int, n_columns: int) -> bool:
         n_zero_one = n_columns - len(self.recipe.numeric)

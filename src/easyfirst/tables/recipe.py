@@ -7,9 +7,10 @@ all that a prediction needs to know about the table a model was fitted to.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, Self, cast, get_args
 
+from easyfirst.tables.column_reading import Reading
 from easyfirst.tables.errors import TableError
 
 Kind = Literal["number", "boolean", "date", "category"]
@@ -37,6 +38,8 @@ class Feature:
         Those with a column of their own, after the first, which the others are compared with.
     rare
         Whether there is a column for all other categories together.
+    reading
+        How the values of the table become the column's numbers.
     """
 
     name: str
@@ -45,6 +48,7 @@ class Feature:
     indicator: bool = False
     categories: tuple[str, ...] = ()
     rare: bool = False
+    reading: Reading = field(default=Reading())
 
 
 @dataclass(frozen=True)
@@ -57,11 +61,25 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything that turns a table into a design matrix and a response."""
+    """Everything that turns a table into a design matrix and a response.
+
+    `has_text_labels` says that the target holds words to be classified, even if some look like
+    numbers.
+    """
 
     target: str
     features: tuple[Feature, ...]
     left_out: tuple[LeftOut, ...] = ()
+    target_reading: Reading = field(default=Reading())
+    has_text_labels: bool = False
+
+    @property
+    def text_columns(self) -> list[str]:
+        """The columns to read as text, also where all values look like numbers."""
+        needed = [each.name for each in self.features if each.kind == "category"]
+        needed += [each.name for each in self.features if each.reading.needs_text]
+        target_is_text = self.target_reading.needs_text or self.has_text_labels
+        return [*needed, *([self.target] if target_is_text else [])]
 
     @property
     def numeric(self) -> tuple[Feature, ...]:
@@ -100,9 +118,11 @@ class Recipe:
                 left_out=tuple(
                     LeftOut(_text(each["name"]), _text(each["reason"])) for each in data["left_out"]
                 ),
+                target_reading=Reading.from_data(data.get("target_reading")),
+                has_text_labels=_flag(data.get("has_text_labels", False)),
             )
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
-            raise TableError(f"The model's preprocessing is not one: {error!r}") from error
+        except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
+            raise TableError(f"The model's preprocessing is invalid: {error!r}") from error
 
 
 def _feature(data: Mapping[str, Any]) -> Feature:
@@ -122,6 +142,7 @@ def _feature(data: Mapping[str, Any]) -> Feature:
         indicator=_flag(data["indicator"]),
         categories=categories,
         rare=_flag(data["rare"]),
+        reading=Reading.from_data(data.get("reading")),
     )
 
 

@@ -6,9 +6,10 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path, PurePosixPath
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -17,30 +18,98 @@ from numpy.typing import NDArray
 
 import easyfirst
 from easyfirst.engines.blas import one_blas_thread
-from easyfirst.estimators import SelfPacedRegressor
+from easyfirst.tables.applying import decided_table
+from easyfirst.tables.base import TableBase, TrainingRows
+from easyfirst.tables.classifier import TableClassifier, require_linear
+from easyfirst.tables.deciding import as_mask
+from easyfirst.tables.decisions import read_decisions
+from easyfirst.tables.description import coefficient_records
 from easyfirst.tables.errors import TableError
-from easyfirst.tables.model import TableModel, TrainingRows, ids_array, row_names
-from easyfirst.tables.outputs import to_json
-from easyfirst.tables.reading import TableFormat, read_table
+from easyfirst.tables.judged_base import JudgedBase
+from easyfirst.tables.kinds import table_hints
+from easyfirst.tables.labels import is_classes
+from easyfirst.tables.lines import lines_in_file
+from easyfirst.tables.model import TableModel
+from easyfirst.tables.outputs import encode, to_json, write_plain
+from easyfirst.tables.reading import Opened, TableFormat, open_table
+from easyfirst.tables.reporting import report_on
 
 MODEL_FILE = "model.safetensors"
 ROWS_FILE = "rows.parquet"
 REPORT_FILE = "report.html"
 SUMMARY_FILE = "summary.json"
-RUN_FILES = (MODEL_FILE, ROWS_FILE, REPORT_FILE, SUMMARY_FILE)
+SUSPECTS_FILE = "suspects.csv"
+CLEAN_FILES = {"csv": "clean.csv", "parquet": "clean.parquet"}
+RUN_FILES = (
+    MODEL_FILE,
+    ROWS_FILE,
+    SUSPECTS_FILE,
+    *CLEAN_FILES.values(),
+    REPORT_FILE,
+    SUMMARY_FILE,
+)
+COLUMNAR = (".parquet", ".pq", ".feather", ".arrow")  # whose rows are given back as Parquet
 WORST_ROWS = 10  # in the summary
+NOT_SAVED = (
+    f"{MODEL_FILE} was not written: it holds linear models, and this one is gradient boosting. "
+    f"{ROWS_FILE} has what it says of every row"
+)
 SUMMARY_VERSION = 1
 
 
 @dataclass(frozen=True)
 class FitRequest:
-    """What to fit, and how to present it."""
+    """What to fit, and how to present it.
 
-    data: Path
-    model: TableModel
+    `clean` is the format of the table without the rows that look wrong: that of the data, if None,
+    and "none" writes no such table. `task` is "auto" to take a classifier in place of a
+    `TableModel` where the target holds classes.
+    """
+
+    data: str | Path
+    model: TableBase
     form: TableFormat
     report: bool = True
     show_rows: bool = False
+    show_target: bool = True
+    clean: str | None = None
+    decisions: Path | None = None
+    task: str = "regression"
+
+    @property
+    def name(self) -> str:
+        """The name of the data, for people."""
+        return "standard input" if str(self.data) == "-" else PurePosixPath(str(self.data)).name
+
+    @property
+    def clean_kind(self) -> str:
+        """The format of the clean table."""
+        path = Path(self.data)
+        names = [each.name for each in path.iterdir()] if path.is_dir() else [self.name]
+        columnar = any(name.lower().endswith(COLUMNAR) for name in names)
+        return self.clean or ("parquet" if columnar else "csv")
+
+    def open(self) -> Opened:
+        """Read the table.
+
+        If the user named marks of numbers, the model reads these itself, and remembers how.
+        """
+        marked = self.model.decimal is not None or self.model.thousands is not None
+        form = replace(self.form, decimal=None, thousands=None) if marked else self.form
+        return open_table(self.data, form, all_text=marked)
+
+    def for_table(self, table: pa.Table) -> Self:
+        """Return the request with a classifier as its model, if the target holds classes."""
+        model: Any = self.model
+        if self.task == "auto":
+            hints = table_hints(table, model.decimal, model.thousands)
+            wanted = is_classes(table, model.target, hints)
+        else:
+            wanted = self.task == "classification"
+        if not wanted or not isinstance(model, TableModel):
+            return self
+        require_linear(model)
+        return replace(self, model=TableClassifier.in_place_of(model))
 
 
 @dataclass(eq=False)
@@ -50,13 +119,16 @@ class Run:
     request: FitRequest
     n_rows: int = 0
     n_dropped: int = 0
+    n_wrong: int = 0
     doubts: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
+    judged: JudgedBase | None = None
     worst: list[dict[str, Any]] = field(default_factory=list)
     batch_names: NDArray[Any] | None = None
+    fitted_at: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
 
     @property
-    def model(self) -> TableModel:
+    def model(self) -> TableBase:
         """The fitted model."""
         return self.request.model
 
@@ -67,19 +139,33 @@ class Run:
         yield
         self.seconds[stage] = time.perf_counter() - began
 
+    @property
+    def n_flagged(self) -> int:
+        """How many of the fitted rows look wrong."""
+        assert self.judged is not None
+        return int(np.sum(self.judged.judged.is_wrong))
+
+    @property
+    def n_judged(self) -> int:
+        """How many rows have a target, be it wrong beyond doubt."""
+        return self.n_rows - self.n_dropped
+
     def summary(self) -> dict[str, Any]:
         """Return what is written to the summary file."""
-        model, regressor = self.model, self.model.regressor_
+        assert self.judged is not None
+        model, fitted = self.model, self.model.fitted
         return {
             "version": SUMMARY_VERSION,
             "easyfirst": easyfirst.__version__,
             "data": str(self.request.data),
+            "fitted_at": self.fitted_at,
             "target": model.target,
             "rows": {
                 "read": self.n_rows,
                 "without_target": self.n_dropped,
-                "fitted": int(regressor.weights_.size),
-                "look_wrong": int(np.sum(~regressor.selected_)),
+                "with_wrong_target": self.n_wrong,
+                "fitted": int(fitted.weights_.size),
+                "look_wrong": self.n_flagged,
             },
             "columns": {
                 "used": {each.name: each.kind for each in model.recipe_.features},
@@ -87,18 +173,17 @@ class Run:
             },
             "notes": model.notes_,
             "status": {
-                "code": regressor.status_.code,
-                "message": regressor.status_.message,
-                "converged": regressor.status_.converged,
+                "code": fitted.status_.code,
+                "message": fitted.status_.message,
+                "converged": fitted.status_.converged,
             },
             "warnings": self.doubts,
-            "corrupted_share": regressor.corrupted_fraction_,
-            "corrupted_interval": list(regressor.corrupted_interval_),
-            "noise_scale": regressor.noise_scale_,
-            "pace": regressor.pace_,
-            "rounds": regressor.n_rounds_,
-            "coefficients": coefficient_records(regressor),
+            **self.judged.fit_summary(),
+            "pace": fitted.pace_,
+            "rounds": fitted.n_rounds_,
+            "coefficients": coefficient_records(fitted),
             "batches": self._batches(),
+            "patterns": [pattern.to_data() for pattern in self.judged.patterns],
             "suspects": self.worst,
             "seconds": self.seconds,
         }
@@ -107,7 +192,7 @@ class Run:
         """Return the clean share of every batch, the worst first, if the user named batches."""
         if self.batch_names is None:
             return None
-        shares = self.model.regressor_.batch_clean_share_.tolist()
+        shares = self.model.fitted.batch_clean_share_.tolist()
         pairs = sorted(
             zip(shares, self.batch_names.tolist(), strict=True), key=lambda pair: pair[0]
         )
@@ -121,89 +206,109 @@ def fit_run(request: FitRequest, folder: Path, on_stage: Callable[[str], None]) 
     with run.timed("total"), one_blas_thread():
         on_stage(f"Reading {request.data}")
         with run.timed("read"):
-            table = read_table(request.data, request.form)
+            opened = request.open()
+            table = opened.table
+            run.request = request = request.for_table(table)
         on_stage("Preparing the columns")
         with run.timed("prepare"):
-            rows = request.model.prepare(table)
-            ids = row_names(table, request.model.row_id)
-            raw = _raw_rows(table, rows) if request.show_rows else False
-            run.n_rows, run.n_dropped = table.num_rows, rows.n_dropped
-            del table  # the fit and the report need that memory
+            rows, run.doubts = _caught(request.model.prepare, table)
+            if request.decisions is not None:
+                table, rows, run.doubts = _decided(request, request.decisions, table)
+            request.model.notes_[:0] = opened.notes
+            run.n_rows, run.n_dropped, run.n_wrong = table.num_rows, rows.n_dropped, rows.n_wrong
         on_stage("Fitting")
         with run.timed("fit"):
-            rows, run.doubts = _fit(request.model, rows)
+            rows, doubts = _fit(request.model, rows)
+            run.doubts += doubts
         on_stage("Judging the rows")
         with run.timed("write"):
-            _write(run, rows, ids, folder)
+            lines = lines_in_file(request.data, request.form, table)
+            run.judged = request.model.judged_rows(table, rows, lines)
+            if rows.batches is not None:
+                run.batch_names = np.unique(rows.batches)
+            _write(run, run.judged, folder)
             if request.report:
                 on_stage("Writing the report")
-                _report(run, rows, ids, raw, folder / REPORT_FILE)
+                _report(run, run.judged, rows.batches, folder / REPORT_FILE)
     (folder / SUMMARY_FILE).write_text(to_json(run.summary()) + "\n", encoding="utf-8")
     return run
 
 
-def _fit(model: TableModel, rows: TrainingRows) -> tuple[TrainingRows, list[str]]:
+def _decided(
+    request: FitRequest, path: Path, table: pa.Table
+) -> tuple[pa.Table, TrainingRows, list[str]]:
+    """Return the table with accepted fixes, its rows with what is known of them, and warnings."""
+    model = request.model
+    made = read_decisions(path, of_labels=isinstance(model, TableClassifier))
+    decided = model.decided(table, path, made)
+    table = decided_table(table, decided, keep_wrong=True)
+    rows, doubts = _caught(model.prepare, table)
+    model.notes_[:0] = decided.notes()
+    trusted, rejected = (as_mask(each, rows.used) for each in (decided.trusted, decided.rejected))
+    return table, replace(rows, trusted=trusted, rejected=rejected), doubts
+
+
+def _fit(model: TableBase, rows: TrainingRows) -> tuple[TrainingRows, list[str]]:
     """Fit, and return the rows as fitted and the warnings."""
+    try:
+        return _caught(model.fit_rows, rows)
+    except ValueError as error:
+        raise TableError(f"the table cannot be fitted: {error}") from error
+
+
+def _caught(function: Callable[[Any], Any], argument: Any) -> tuple[Any, list[str]]:
+    """Call, and return the result and the warnings."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        try:
-            rows = model.fit_rows(rows)
-        except ValueError as error:
-            raise TableError(f"the table cannot be fitted: {error}") from error
-    return rows, list(dict.fromkeys(str(warning.message) for warning in caught))
+        result = function(argument)
+    return result, list(dict.fromkeys(str(warning.message) for warning in caught))
 
 
-def _raw_rows(table: pa.Table, rows: TrainingRows) -> Any:
-    return table.filter(pa.array(rows.used)).to_pandas()
+def _write(run: Run, judged: JudgedBase, folder: Path) -> None:
+    pq.write_table(judged.rows_table(), folder / ROWS_FILE, write_page_checksum=True)
+    places, found = judged.suspects()
+    run.worst = found.slice(0, WORST_ROWS).to_pylist()
+    lines = judged.lines_at(places)
+    listed = with_values(with_lines(lines, found), judged.table.take(pa.array(places)))
+    (folder / SUSPECTS_FILE).write_bytes(encode(listed, "csv"))
+    kind = run.request.clean_kind
+    if kind in CLEAN_FILES:
+        write_plain(clean_table(judged), kind, folder / CLEAN_FILES[kind])
+    if hasattr(run.model.fitted, "coef_"):
+        run.model.save(folder / MODEL_FILE)
+    else:
+        run.model.notes_.append(NOT_SAVED)
 
 
-def _write(run: Run, rows: TrainingRows, ids: Any, folder: Path) -> None:
-    model = run.model
-    if rows.batches is not None:
-        run.batch_names = np.unique(rows.batches)
-    pq.write_table(rows_table(model, rows, ids), folder / ROWS_FILE, write_page_checksum=True)
-    worst = model.regressor_.suspects(rows.X, rows.y, top=WORST_ROWS, row_ids=_names(rows, ids))
-    run.worst = worst[worst["is_label_issue"]].to_dict("records")
-    model.save(folder / MODEL_FILE)
-
-
-def _report(run: Run, rows: TrainingRows, ids: Any, raw: Any, path: Path) -> None:
-    run.model.regressor_.report(
-        path,
-        X=rows.X,
-        y=rows.y,
-        row_ids=_names(rows, ids),
-        batches=rows.batches,
-        show_rows=raw,
+def _report(run: Run, judged: JudgedBase, batches: Any, path: Path) -> None:
+    page = report_on(
+        judged,
+        data=run.request.name,
+        fitted_at=run.fitted_at,
+        batches=batches,
+        show_rows=run.request.show_rows,
+        show_target=run.request.show_target,
     )
+    page.save(path)
 
 
-def _names(rows: TrainingRows, ids: Any) -> NDArray[Any]:
-    """Return the names of the fitted rows as an array."""
-    return ids_array(ids)[rows.used]
+def with_lines(lines: NDArray[np.intp], found: pa.Table) -> pa.Table:
+    """Return suspects with the lines at which a spreadsheet shows them."""
+    return found.add_column(1, "line", pa.array(lines))
 
 
-def rows_table(model: TableModel, rows: TrainingRows, ids: Any) -> pa.Table:
-    """Return what the fit thinks of every row of the table; null where the target is missing."""
-    judged = model.regressor_.judge(rows.X, rows.y)
-    columns = {
-        "is_label_issue": judged.is_wrong,
-        "weight": judged.weight,
-        "residual": judged.residual,
-        "given_label": judged.given,
-        "predicted_label": judged.predicted,
-        "entry_pace": judged.entry_pace,
-    }
-    places = np.cumsum(rows.used) - 1
-    taken = None if rows.used.all() else pa.array(places, mask=~rows.used)
-    arrays = [
-        pa.array(values) if taken is None else pa.array(values).take(taken)
-        for values in columns.values()
-    ]
-    return pa.table([ids, *arrays], names=["row_id", *columns])
+def with_values(found: pa.Table, rows: pa.Table) -> pa.Table:
+    """Put the columns of the data beside what was found; a name taken already gets a dot."""
+    for name in rows.column_names:
+        free = name
+        while free in found.column_names:
+            free += "."
+        found = found.append_column(free, rows[name])
+    return found
 
 
-def coefficient_records(regressor: SelfPacedRegressor) -> list[dict[str, Any]]:
-    """Return one record per coefficient: name, value, and what is known about its error."""
-    columns = regressor.summary().columns()
-    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+def clean_table(judged: JudgedBase) -> pa.Table:
+    """Return the table without the rows that look wrong; rows without a target stay."""
+    keep = np.ones(judged.table.num_rows, dtype=bool)
+    keep[judged.wrong_places] = False
+    return judged.table.filter(pa.array(keep))

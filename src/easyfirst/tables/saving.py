@@ -1,4 +1,4 @@
-"""Fitted table models as files: the regressor's contents, and the preprocessing as JSON.
+"""Fitted table models as files: the contents of the model inside, and the preprocessing as JSON.
 
 The preprocessing goes into an array of bytes, because a table may have more categories than the
 header of a file has room for.
@@ -13,44 +13,50 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from easyfirst.estimators.contents import regressor_from_contents, regressor_to_contents
+from easyfirst.estimators.label_serialization import deserialize_classifier, serialize_classifier
+from easyfirst.estimators.serialization import deserialize_regressor, serialize_regressor
 from easyfirst.tables.recipe import Recipe
 
 if TYPE_CHECKING:
-    from easyfirst.tables.model import TableModel
+    from easyfirst.tables.base import TableBase
 
 KIND = "table-model"
 TABLE = "table"  # the array of the preprocessing
-REGRESSOR = "regressor/"  # before the names of the regressor's arrays
+INSIDE = "regressor/"  # before the names of the arrays of the model inside
 
-Facts = dict[str, Any]
+State = dict[str, Any]
 Arrays = dict[str, NDArray[Any]]
 
 
-def table_model_to_contents(model: TableModel, weights: bool = True) -> tuple[Facts, Arrays]:
-    """Return a fitted table model as JSON facts and named arrays."""
-    facts, arrays = regressor_to_contents(model.regressor_, weights)
+def serialize_table_model(model: TableBase, weights: bool = True) -> tuple[State, Arrays]:
+    """Return a fitted table model as JSON state and named arrays."""
+    inside = "classifier" if hasattr(model, "classifier_") else "regressor"
+    serialize = serialize_classifier if inside == "classifier" else serialize_regressor
+    state, arrays = serialize(model.fitted, weights)
     table = {
         "features": None if model.features is None else list(model.features),
         "exclude": list(model.exclude),
         "row_id": model.row_id,
         "batches": model.batches,
         "notes": list(model.notes_),
+        "fill_spread": getattr(model, "fill_spread_", {}),
         "recipe": model.recipe_.to_data(),
     }
     text = json.dumps(table, allow_nan=False).encode()
-    named = {REGRESSOR + name: array for name, array in arrays.items()}
-    return {"regressor": facts}, {TABLE: np.frombuffer(text, np.uint8), **named}
+    named = {INSIDE + name: array for name, array in arrays.items()}
+    return {inside: state}, {TABLE: np.frombuffer(text, np.uint8), **named}
 
 
-def table_model_from_contents(facts: Mapping[str, Any], arrays: Arrays) -> TableModel:
+def deserialize_table_model(state: Mapping[str, Any], arrays: Arrays) -> TableBase:
     """Return the table model, or raise an error if the contents do not make one."""
+    from easyfirst.tables.classifier import TableClassifier
     from easyfirst.tables.model import TableModel
 
-    table = table_facts(arrays)
+    table = table_json(arrays)
     recipe = Recipe.from_data(table["recipe"])
     features = table["features"]
-    model = TableModel(
+    kind = TableClassifier if "classifier" in state else TableModel
+    model: Any = kind(
         recipe.target,
         features=None if features is None else _texts(features),
         exclude=_texts(table["exclude"]),
@@ -60,22 +66,26 @@ def table_model_from_contents(facts: Mapping[str, Any], arrays: Arrays) -> Table
     model.recipe_ = recipe
     model.notes_ = list(_texts(table["notes"]))
     own = {
-        name.removeprefix(REGRESSOR): array
+        name.removeprefix(INSIDE): array
         for name, array in arrays.items()
-        if name.startswith(REGRESSOR)
+        if name.startswith(INSIDE)
     }
-    model.regressor_ = regressor_from_contents(facts["regressor"], own)
-    model.regressor = model.regressor_
-    if list(getattr(model.regressor_, "feature_names_in_", ())) != recipe.design_names():
+    if kind is TableClassifier:
+        model.classifier = model.classifier_ = deserialize_classifier(state["classifier"], own)
+    else:
+        model.fill_spread_ = _sizes(table.get("fill_spread", {}))
+        model.regressor = model.regressor_ = deserialize_regressor(state["regressor"], own)
+    if list(getattr(model.fitted, "feature_names_in_", ())) != recipe.design_names():
         raise ValueError("its coefficients do not belong to its preprocessing")
-    return model
+    found: TableBase = model
+    return found
 
 
-def table_facts(arrays: Arrays) -> dict[str, Any]:
+def table_json(arrays: Arrays) -> dict[str, Any]:
     """Return the preprocessing as plain data."""
     stored = arrays[TABLE]
     if stored.dtype != np.uint8 or stored.ndim != 1:
-        raise ValueError("its preprocessing is not a text")
+        raise ValueError("its preprocessing is not a string")
     found = json.loads(stored.tobytes())
     if not isinstance(found, dict):
         raise ValueError("its preprocessing is not an object")
@@ -84,11 +94,21 @@ def table_facts(arrays: Arrays) -> dict[str, Any]:
 
 def _texts(values: Any) -> tuple[str, ...]:
     if not isinstance(values, list) or not all(isinstance(each, str) for each in values):
-        raise ValueError(f"a list of texts expected, got {str(values)[:40]!r}")
+        raise ValueError(f"a list of strings expected, got {str(values)[:40]!r}")
     return tuple(values)
+
+
+def _sizes(values: Any) -> dict[str, float]:
+    """Return numbers by name; files from before they were kept have none."""
+    if not isinstance(values, dict):
+        raise ValueError(f"numbers by name expected, got {str(values)[:40]!r}")
+    sizes = {str(name): float(size) for name, size in values.items()}
+    if not all(0.0 <= size < float("inf") for size in sizes.values()):
+        raise ValueError("a spread of filled-in values is out of range")
+    return sizes
 
 
 def _optional(value: Any) -> str | None:
     if value is not None and not isinstance(value, str):
-        raise ValueError(f"a text expected, got {value!r}")
+        raise ValueError(f"a string expected, got {value!r}")
     return value

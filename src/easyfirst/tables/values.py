@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -11,22 +11,37 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from easyfirst.contracts import Vector
+from easyfirst.tables import dates, missing_codes
+from easyfirst.tables.column_reading import Reading
 from easyfirst.tables.errors import TableError
+from easyfirst.tables.notation import MOSTLY, PLAIN
 from easyfirst.tables.recipe import MISSING, Kind
 
-NUMBER = r"^[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?$"
-MOSTLY = 0.95  # share of numbers above which other texts in a column are taken as missing
-DAY_SECONDS = 86_400.0
+AS_IT_IS = Reading()
 
 
 @dataclass(frozen=True)
-class Odd:
+class TextsAmongNumbers:
     """Texts in a column of numbers: how many, and the first with its row, counted from 0."""
 
     count: int
     total: int
     first: str
     row: int
+
+    @classmethod
+    def of(cls, texts: pa.ChunkedArray, found: Vector, places: NDArray[np.intp]) -> Self | None:
+        """Return which of the texts, of rows at these places, were not read; None if all were."""
+        wrong = np.isnan(found)
+        if not wrong.any():
+            return None
+        first = int(np.argmax(wrong))
+        return cls(int(wrong.sum()), len(texts), str(texts[first].as_py()), int(places[first]))
+
+    @property
+    def is_rare(self) -> bool:
+        """Whether so few values are no numbers that the others are what the column holds."""
+        return self.count <= (1.0 - MOSTLY) * self.total
 
     def __str__(self) -> str:
         """Return them as a part of a sentence."""
@@ -59,61 +74,115 @@ def kind_of(kind: pa.DataType) -> Kind | None:
     return None
 
 
-def numbers(column: pa.ChunkedArray) -> Vector:
+def numbers(column: pa.ChunkedArray, reading: Reading = AS_IT_IS) -> Vector:
     """Return a column as floats; missing, infinite and (in text) unreadable values are NaN."""
+    found = given_numbers(column, reading)
+    if reading.codes:
+        found = np.where(np.isin(found, reading.codes), np.nan, found)
+    return found
+
+
+def given_numbers(column: pa.ChunkedArray, reading: Reading = AS_IT_IS) -> Vector:
+    """Return a column as floats, with the numbers that mean a missing value as they are."""
     column = plain(column)
     kind = column.type
     if is_text(kind):
-        column = _parsed(column)
-    elif pa.types.is_null(kind) or pa.types.is_boolean(kind):
-        column = column.cast(pa.int8()).cast(pa.float64())
-    elif pa.types.is_temporal(kind):
+        return _from_text(column, reading)
+    if pa.types.is_temporal(kind):
         return _days(column)
+    if pa.types.is_null(kind) or pa.types.is_boolean(kind):
+        column = column.cast(pa.int8()).cast(pa.float64())
     values = column.cast(pa.float64(), safe=False).to_numpy()
     if not np.all(np.isfinite(values)):
         values = np.where(np.isfinite(values), values, np.nan)
+    if reading.date.startswith(dates.EPOCH) or reading.date == dates.YMD:
+        return dates.from_numbers(values, reading.date)
     return np.asarray(values)
 
 
-def odd_values(column: pa.ChunkedArray) -> Odd | None:
-    """Return what is not a number in a column of text, or None."""
+def odd_values(
+    column: pa.ChunkedArray, reading: Reading = AS_IT_IS, found: Vector | None = None
+) -> TextsAmongNumbers | None:
+    """Return what is neither readable nor a word for missing in a column of text, or None.
+
+    `found` is the column read already.
+    """
+    column = plain(column)
     if not is_text(column.type):
         return None
-    wrong = pc.and_(pc.is_valid(column), pc.invert(_reads_as_number(column)))
-    wrong = np.asarray(wrong.to_numpy(), dtype=bool)
-    if not wrong.any():
+    found = given_numbers(column, reading) if found is None else found
+    places = np.flatnonzero(~missing_words(column, reading.words))
+    if not np.isnan(found[places]).any():
         return None
-    row = int(np.argmax(wrong))
-    total = len(column) - column.null_count
-    return Odd(int(wrong.sum()), total, str(column[row].as_py()), row)
+    return TextsAmongNumbers.of(column.take(pa.array(places)), found[places], places)
 
 
-def require_numbers(name: str, column: pa.ChunkedArray) -> None:
+def missing_words(column: pa.ChunkedArray, more: tuple[str, ...] = ()) -> NDArray[np.bool_]:
+    """Return where a column of text holds nothing, or a word that says so."""
+    said = pc.or_(column.is_null(), missing_codes.are_words(column))
+    if more:
+        said = pc.or_(said, pc.fill_null(pc.is_in(column, pa.array(more, column.type)), False))
+    return np.asarray(said.to_numpy(), dtype=bool)
+
+
+def require_numbers(
+    name: str,
+    column: pa.ChunkedArray,
+    reading: Reading = AS_IT_IS,
+    found: Vector | None = None,
+) -> None:
     """Refuse a column of which too few values can be read as numbers."""
     column = plain(column)
-    odd = odd_values(column)
-    if odd is not None and odd.count > (1.0 - MOSTLY) * odd.total:
-        raise TableError(f"column {name!r} must hold numbers, but {odd}")
+    odd = odd_values(column, reading, found)
+    if odd is not None and not odd.is_rare:
+        written = f" as in the table of the fit ({reading.notation})"
+        raise TableError(
+            f"column {name!r} must hold numbers"
+            + (written if reading.notation != PLAIN else "")
+            + f", but {odd}"
+        )
     if not (is_text(column.type) or pa.types.is_null(column.type) or kind_of(column.type)):
         raise TableError(f"column {name!r} must hold numbers, but its type is {column.type}")
 
 
-def require_dates(name: str, column: pa.ChunkedArray) -> None:
-    """Refuse text where the model was fitted to dates: read as a number it means another day."""
-    if is_text(plain(column).type):
-        first = next((value for value in column.drop_null().to_pylist()), None)
+def require_dates(
+    name: str,
+    column: pa.ChunkedArray,
+    reading: Reading = AS_IT_IS,
+    found: Vector | None = None,
+) -> None:
+    """Refuse text that cannot be read as the dates that the model was fitted to."""
+    column = plain(column)
+    odd = odd_values(column, reading, found)
+    if is_text(column.type) and odd is not None and not odd.is_rare:
+        form = f" written as {dates.shown(reading.date)}" if reading.date else ""
         raise TableError(
-            f"column {name!r} held dates when the model was fitted, and holds text now (such as "
-            f"{first!r}); convert it first, in pandas with pandas.to_datetime"
+            f"column {name!r} held dates{form} when the model was fitted, and holds other text now "
+            f"(such as {odd.first!r}); convert it first, in pandas with pandas.to_datetime"
         )
-    require_numbers(name, column)
+    if not is_text(column.type):
+        require_numbers(name, column, reading)
 
 
-def require_categories(name: str, column: pa.ChunkedArray) -> None:
+def require_categories(name: str, column: pa.ChunkedArray, reading: Reading = AS_IT_IS) -> None:
     """Refuse a column whose values have no text."""
+    del reading
     kind = plain(column).type
     if pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         raise TableError(f"column {name!r} must hold categories, but its type is {kind}")
+
+
+def as_numbers(found: Vector, kind: Kind) -> pa.ChunkedArray:
+    """Return what was read from a column of text as a column of a type, to be read no more."""
+    missing = np.isnan(found)
+    if kind == "date":
+        ticks = np.where(missing, 0.0, found) * (1e6 * dates.DAY_SECONDS)
+        return pa.chunked_array([pa.array(np.rint(ticks).astype(np.int64), mask=missing)]).cast(
+            pa.duration("us")
+        )
+    if kind == "boolean":
+        return pa.chunked_array([pa.array(found == 1.0, mask=missing)])
+    return pa.chunked_array([pa.array(found, from_pandas=True)])
 
 
 def categories(column: pa.ChunkedArray) -> NDArray[Any]:
@@ -122,15 +191,19 @@ def categories(column: pa.ChunkedArray) -> NDArray[Any]:
     return np.asarray(texts.to_numpy(), dtype=object)
 
 
-def _reads_as_number(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    trimmed = pc.utf8_trim_whitespace(column)
-    return pc.fill_null(pc.match_substring_regex(trimmed, NUMBER), False)
-
-
-def _parsed(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    trimmed = pc.utf8_trim_whitespace(column)
-    readable = pc.if_else(_reads_as_number(column), trimmed, pa.scalar(None, trimmed.type))
-    return pc.replace_substring_regex(readable, r"^\+", "").cast(pa.float64())
+def _from_text(column: pa.ChunkedArray, reading: Reading) -> Vector:
+    if reading.date.startswith(dates.EPOCH):
+        return dates.from_numbers(PLAIN.parse(column), reading.date)
+    if reading.date:
+        return dates.parse(column, reading.date)
+    if reading.truths:
+        lowered = pc.utf8_lower(pc.utf8_trim_whitespace(column))
+        true, false = (
+            pc.fill_null(pc.is_in(lowered, pa.array(words, lowered.type)), False).to_numpy()
+            for words in (reading.truths, reading.falsehoods)
+        )
+        return np.where(true, 1.0, np.where(false, 0.0, np.nan))
+    return reading.notation.parse(column)
 
 
 def _days(column: pa.ChunkedArray) -> Vector:
@@ -144,4 +217,4 @@ def _days(column: pa.ChunkedArray) -> Vector:
         column = column.cast(pa.int32())
     missing = np.asarray(column.is_null().to_numpy(), dtype=bool)
     ticks = column.cast(pa.int64()).fill_null(0).to_numpy()
-    return np.asarray(np.where(missing, np.nan, ticks / (per_second * DAY_SECONDS)))
+    return np.asarray(np.where(missing, np.nan, ticks / (per_second * dates.DAY_SECONDS)))

@@ -30,7 +30,7 @@ def _as_tuple(load: Callable[[], Batch]) -> tuple[Any, ...] | Exception:
         batch = load()
     except Exception as error:
         return error
-    return (batch.X, batch.y, batch.sample_weight, batch.row_ids)
+    return (batch.X, batch.y, batch.sample_weight, batch.row_ids, batch.trusted)
 
 
 def _as_batch(parts: tuple[Any, ...] | Exception) -> Batch:

@@ -6,7 +6,7 @@ import logging
 import math
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -51,9 +51,15 @@ class DaskWorkers:
         # Where each batch was last worked on; nowhere at first.
         self._homes: list[str | None] = [None] * len(partitions)
 
-    def map(self, step: Step, per_batch: Sequence[Any] | None, broadcast: Any) -> list[Any]:
-        """Run the step on every batch; replies come back in batch order."""
-        messages = [None] * len(self._batches) if per_batch is None else per_batch
+    def map(
+        self,
+        step: Step,
+        per_batch: Sequence[Any] | None,
+        broadcast: Any,
+        only: Sequence[int] | None = None,
+    ) -> list[Any]:
+        """Run the step on every batch, or on some; replies come back in batch order."""
+        messages = residency.addressed(per_batch, only, len(self._batches))
         with _translated(self._client):
             answers = self._carry_out(self._packed(step, messages, broadcast))
         return residency.in_batch_order(answers, self.ledger)
@@ -86,17 +92,18 @@ class DaskWorkers:
         key = f"easyfirst-load-{self._fit}-{number}"
         return self._client.submit(load, blob, key=key, pure=False)
 
-    def _packed(self, step: Step, messages: Sequence[Any], broadcast: Any) -> list[_Pack]:
+    def _packed(self, step: Step, messages: Mapping[int, Any], broadcast: Any) -> list[_Pack]:
         """Give every batch to a worker, and pack what each worker needs into one message."""
         shared = to_bytes((step, broadcast))
         return [
-            _Pack(worker, numbers, to_bytes((shared, [messages[n] for n in numbers])))
+            _Pack(worker, asked, to_bytes((shared, [messages[n] for n in asked])))
             for worker, numbers in self._assigned().items()
+            if (asked := [number for number in numbers if number in messages])
         ]
 
     def _assigned(self) -> dict[str, list[int]]:
         """Share out the batches by threads; those at home stay there while there is room."""
-        self._look_around()
+        self._check_cluster()
         share = math.ceil(len(self._batches) / sum(self._threads.values()))
         room = {worker: share * threads for worker, threads in self._threads.items()}
         chosen: dict[str, list[int]] = {worker: [] for worker in room}
@@ -113,7 +120,7 @@ class DaskWorkers:
             room[worker] -= 1
         return {worker: sorted(numbers) for worker, numbers in chosen.items() if numbers}
 
-    def _look_around(self) -> None:
+    def _check_cluster(self) -> None:
         """Refresh the list of workers, waiting for the first one if there is none."""
         deadline = time.monotonic() + self._patience
         if self._threads and time.monotonic() - self._looked < RECENT:
@@ -146,7 +153,7 @@ class DaskWorkers:
         return [min(holders.get(future.key) or [None], key=str) for future in self._batches]
 
     def _carry_out(self, packs: Sequence[_Pack]) -> list[Answer]:
-        """Run all packs, giving those anew whose workers died too often for Dask's taste."""
+        """Run all packs, resubmitting those whose workers died more often than Dask tolerates."""
         waiting = [(self._submit(pack), pack) for pack in packs]
         answers: list[Answer] = []
         deaths = 0
@@ -195,7 +202,7 @@ class DaskWorkers:
         broken = [future for future in self._batches if future.status == "error"]
         if broken:
             self._client.retry(broken)
-        self._look_around()
+        self._check_cluster()
         return self._submit(pack)
 
     def _wait(self, futures: Sequence[Any]) -> None:
@@ -236,7 +243,7 @@ class DaskWorkers:
             except distributed().scheduler.KilledWorker:
                 return None
         raise EngineLostError(
-            f"The Dask cluster at {_address(self._client)} has replies that it does not deliver"
+            f"The Dask cluster at {_address(self._client)} does not deliver its results"
         )
 
     def _booked(self, blob: bytes) -> list[Answer]:

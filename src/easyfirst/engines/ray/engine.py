@@ -15,7 +15,7 @@ from typing import Any
 
 from easyfirst.contracts import Batch, HeldPartition, Ledger, Partition, Step
 from easyfirst.engines import residency
-from easyfirst.engines.ray.crew import Crew, Pulse, load_ray, reachable, size_of
+from easyfirst.engines.ray.actors import ActorPool, HeadMonitor, load_ray, reachable, size_of
 from easyfirst.engines.residency import Answer, Work
 from easyfirst.errors import EngineLostError
 
@@ -72,7 +72,7 @@ class _Order:
     """A step with everything that it needs."""
 
     step: Step
-    messages: Sequence[Any]
+    messages: Mapping[int, Any]
     broadcast: Any
 
 
@@ -96,28 +96,34 @@ class RayWorkers:
         self._ray = load_ray()
         self._partitions = partitions
         self._patience = patience
-        self._pulse = Pulse(patience)
+        self._monitor = HeadMonitor(patience)
         self._stored = [self._put(part) for part in partitions]
         self._renewed: dict[int, Any] = {}  # batches that were lost and stored again
-        self._crew = Crew(n_workers, _Worker, (uuid.uuid4().hex, self._stored))
+        self._pool = ActorPool(n_workers, _Worker, (uuid.uuid4().hex, self._stored))
         self._homes: list[int] = []
         self._haste = math.inf  # seconds; until somebody has shown how long a call takes
 
     def begin(self) -> None:
         """Wait for the workers and share the batches out among them."""
-        self._crew.muster(self._patience, self._pulse)
-        self._homes = self._crew.share_out([_references(part) for part in self._partitions])
+        self._pool.wait_for_all(self._patience, self._monitor)
+        self._homes = self._pool.assign([_references(part) for part in self._partitions])
 
-    def map(self, step: Step, per_batch: Sequence[Any] | None, broadcast: Any) -> list[Any]:
-        """Run the step on every batch; replies come back in batch order."""
-        messages = [None] * len(self._partitions) if per_batch is None else per_batch
+    def map(
+        self,
+        step: Step,
+        per_batch: Sequence[Any] | None,
+        broadcast: Any,
+        only: Sequence[int] | None = None,
+    ) -> list[Any]:
+        """Run the step on every batch, or on some; replies come back in batch order."""
+        messages = residency.addressed(per_batch, only, len(self._partitions))
         order = _Order(step, messages, broadcast)
-        self._crew.last_step = step
-        calls = self._dispatch(range(len(messages)), order)
+        self._pool.last_step = step
+        calls = self._dispatch(list(messages), order)
         answers: dict[int, Answer] = {}
         losses: Counter[int] = Counter()
         while len(answers) < len(messages):
-            ended = self._crew.ended(calls, self._pulse, self._haste)
+            ended = self._pool.ended(calls, self._monitor, self._haste)
             for reference in ended:
                 call = calls.pop(reference)
                 for answer in self._collect(reference, call):
@@ -125,7 +131,7 @@ class RayWorkers:
                     self._haste = max(LEAST_HASTE, SLOW * (time.monotonic() - call.began))
             if not ended:
                 self._doubt(calls)
-            missing = _unattended(len(messages), answers, calls, self._crew.present)
+            missing = _unattended(messages, answers, calls, self._pool.present)
             self._require_hope(losses, missing)
             calls |= self._dispatch(missing, order)
         return residency.in_batch_order(answers.values(), self.ledger)
@@ -134,13 +140,13 @@ class RayWorkers:
         """End the workers, and let go of the batches."""
         self._stored.clear()
         self._renewed.clear()
-        self._crew.dismiss()
+        self._pool.kill_all()
 
     def _dispatch(self, numbers: Sequence[int], order: _Order) -> Calls:
         """Send batches to their homes, and those whose home is away to whoever has least."""
         if not numbers:
             return {}
-        present = self._crew.somebody(self._patience, self._pulse)
+        present = self._pool.wait_for_any(self._patience, self._monitor)
         groups: dict[int, list[int]] = {worker: [] for worker in present}
         homeless: list[int] = []
         for number in numbers:
@@ -160,16 +166,16 @@ class RayWorkers:
         twice, and the first answer counts.
         """
         busy = {call.worker for call in calls.values()}
-        if self._crew.present - busy:
-            for worker in busy & self._crew.present:
-                self._crew.expect(worker)
+        if self._pool.present - busy:
+            for worker in busy & self._pool.present:
+                self._pool.expect(worker)
 
     def _send(self, worker: int, numbers: list[int], order: _Order) -> Any:
         messages = [order.messages[number] for number in numbers]
         renewed = {number: self._renewed[number] for number in numbers if number in self._renewed}
         parts = (numbers, messages, order.step, order.broadcast, renewed)
         self._book(sent=size_of(parts))
-        return self._crew.actors[worker].work.remote(*parts)
+        return self._pool.actors[worker].work.remote(*parts)
 
     def _collect(self, reference: Any, call: _Call) -> list[Answer]:
         """Return the answers of one call, without those that got lost."""
@@ -178,7 +184,7 @@ class RayWorkers:
             answers, size = self._ray.get(reference)
         except (errors.RayActorError, _NotEquippedError):
             logger.warning("a Ray worker was lost over batches %s", call.numbers)
-            self._crew.expect(call.worker)
+            self._pool.expect(call.worker)
             return []
         except errors.ObjectLostError:
             logger.warning("the answers of batches %s were lost with their node", call.numbers)
@@ -189,7 +195,7 @@ class RayWorkers:
         return [answer for answer in answers if answer.number not in lost]
 
     def _store_again(self, numbers: Iterable[int]) -> None:
-        """Store batches anew whose rows were lost with a node of the cluster."""
+        """Store batches again whose rows were lost with a node of the cluster."""
         for number in numbers:
             if isinstance(self._partitions[number], HeldPartition):
                 raise EngineLostError(
@@ -234,7 +240,7 @@ def connected(address: str) -> Any:
         ray.init(address=address)
     except ConnectionError:
         raise ConnectionError(
-            f"RayEngine found no running Ray at {address!r}, and never starts one: run "
+            f"RayEngine found no running Ray at {address!r}, and does not start one itself: run "
             f"'ray start --head' on this machine, or give the address of a cluster, or call "
             f"ray.init(...) before fit"
         ) from None
@@ -249,11 +255,11 @@ def _require_an_answer(address: str) -> None:
 
 
 def _unattended(
-    n_batches: int, answers: Collection[int], calls: Calls, present: Collection[int]
+    asked: Iterable[int], answers: Collection[int], calls: Calls, present: Collection[int]
 ) -> list[int]:
     """Return the batches that have no answer and that no present worker works on."""
     attended = {n for call in calls.values() if call.worker in present for n in call.numbers}
-    return [n for n in range(n_batches) if n not in answers and n not in attended]
+    return [n for n in asked if n not in answers and n not in attended]
 
 
 def _references(partition: Partition) -> list[Any]:
@@ -268,7 +274,7 @@ class _NotEquippedError(Exception):
 
 
 class _Worker:
-    """What runs as an actor; made anew, and then told about the batches, when its process died."""
+    """What runs as an actor; recreated, and then told about the batches, when its process died."""
 
     def __init__(self) -> None:
         self._fit = ""

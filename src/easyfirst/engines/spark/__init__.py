@@ -3,7 +3,7 @@
 Spark chooses the Python process that runs a task, so no process owns a batch: its rows lie in
 memory-mapped files beside Spark's own (`spool.py`), shared by all workers of an executor. A task
 (`tasks.py`) answers for the batches that it finds there; those that nobody answered for are then
-sent or read again where they are missing (`supplies.py`). So a dead worker or executor costs a
+sent or read again where they are missing (`row_loaders.py`). So a dead worker or executor costs a
 retry, and perhaps a reload. Loaded only when asked for; needs the 'spark' extra.
 """
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
+import sys
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -14,12 +16,12 @@ from typing import Any, Self
 from easyfirst.contracts import Ledger, Partition, Step
 from easyfirst.engines import residency
 from easyfirst.engines.residency import Answer
-from easyfirst.engines.spark import crews
+from easyfirst.engines.spark import task_pools
+from easyfirst.engines.spark.row_loaders import Job, row_loader_of
 from easyfirst.engines.spark.spool import Spool
-from easyfirst.engines.spark.supplies import Job, supply_of
 from easyfirst.engines.spark.tasks import (
-    Errand,
-    Farewell,
+    DeleteBatches,
+    StepTask,
     count_rows,
     from_bytes,
     spool_here,
@@ -45,7 +47,7 @@ class SparkEngine:
         A session, classic or Spark Connect; None takes the active one of this process.
     tasks
         How many tasks a step is cut into; each works on several batches and sends one reply.
-        None: one per core. The result has the same bits for any number.
+        None: one per core. The result is bit-for-bit identical for any number.
 
     Notes
     -----
@@ -90,49 +92,58 @@ class SparkWorkers:
         self._n_batches = len(partitions)
         self._fit = uuid.uuid4().hex
         with _translated(spark):
+            _share_python(spark)
             self._spool = _spool_of_driver(spark, self._fit)
-            n_tasks = min(tasks or crews.parallelism(spark), self._n_batches)
-            self._supply = supply_of(spark, partitions, n_tasks, self._spool)
+            n_tasks = min(tasks or task_pools.parallelism(spark), self._n_batches)
+            self._row_loader = row_loader_of(spark, partitions, n_tasks, self._spool)
 
     def place(self) -> None:
         """Bring the rows to the executors, as far as it is known which of them works on which."""
-        errand = self._errand(count_rows)
+        step_task = self._step_task(count_rows, residency.addressed(None, None, self._n_batches))
         with _translated(self._spark):
-            answers = self._answers(errand, self._supply.place(errand))
+            answers = self._answers(step_task, self._row_loader.place(step_task))
         residency.in_batch_order(answers, self.ledger)
 
-    def map(self, step: Step, per_batch: Sequence[Any] | None, broadcast: Any) -> list[Any]:
-        """Run the step on every batch; replies come back in batch order."""
-        errand = self._errand(step, per_batch, broadcast)
+    def map(
+        self,
+        step: Step,
+        per_batch: Sequence[Any] | None,
+        broadcast: Any,
+        only: Sequence[int] | None = None,
+    ) -> list[Any]:
+        """Run the step on every batch, or on some; replies come back in batch order."""
+        messages = residency.addressed(per_batch, only, self._n_batches)
+        step_task = self._step_task(step, messages, broadcast)
         with _translated(self._spark):
-            answers = self._answers(errand, [Job(partial(self._supply.crew.run, errand))])
-            missing = sorted(set(range(self._n_batches)) - {answer.number for answer in answers})
+            answers = self._answers(
+                step_task, [Job(partial(self._row_loader.pool.run, step_task, only))]
+            )
+            missing = sorted(set(messages) - {answer.number for answer in answers})
             if missing:
-                answers += self._answers(errand, self._supply.fetch(errand, missing))
+                answers += self._answers(step_task, self._row_loader.fetch(step_task, missing))
         return residency.in_batch_order(answers, self.ledger)
 
     def close(self) -> None:
         """Delete the batches; what cannot be reached is deleted by Spark with its application."""
         with suppress(Exception):  # the fit is over; whoever is gone has forgotten already
             if self._spool is None:
-                self._supply.crew.run(Farewell(self._fit))
-            self._supply.release()
+                self._row_loader.pool.run(DeleteBatches(self._fit))
+            self._row_loader.release()
         if self._spool is not None:
             self._spool.remove()
 
-    def _errand(
-        self, step: Step, per_batch: Sequence[Any] | None = None, broadcast: Any = None
-    ) -> Errand:
-        messages = [None] * self._n_batches if per_batch is None else list(per_batch)
-        return Errand(self._fit, to_bytes((step, messages, broadcast)))
+    def _step_task(
+        self, step: Step, messages: Mapping[int, Any], broadcast: Any = None
+    ) -> StepTask:
+        return StepTask(self._fit, to_bytes((step, messages, broadcast)))
 
-    def _answers(self, errand: Errand, jobs: Iterable[Job]) -> list[Answer]:
+    def _answers(self, step_task: StepTask, jobs: Iterable[Job]) -> list[Answer]:
         """Run jobs one after the other and return what their tasks answered."""
         answers: list[Answer] = []
         for job in jobs:
             replies = self._persist(job)
             self.ledger.messages += 2 * len(replies)
-            self.ledger.bytes_sent += len(errand.order) * len(replies) + job.parcels
+            self.ledger.bytes_sent += len(step_task.order) * len(replies) + job.parcels
             self.ledger.bytes_received += sum(map(len, replies))
             for reply in replies:
                 answers += from_bytes(reply)
@@ -226,9 +237,25 @@ def _active_session() -> Any:
     return session
 
 
-def _spool_of_driver(spark: Any, fit: str) -> Spool | None:
-    """Return the executors' spool if the driver can write to it: in local mode, where it is one."""
-    context = crews.context_of(spark)
+def _local_context(spark: Any) -> Any:
+    """Return the SparkContext if it runs its workers on this machine, as in local mode."""
+    context = task_pools.context_of(spark)
     if context is None or not context.master.startswith("local") or "cluster" in context.master:
         return None
-    return spool_here(fit)
+    return context
+
+
+def _share_python(spark: Any) -> None:
+    """Let local workers run this Python, which has easyfirst, unless the user chose another.
+
+    Spark's own default is whichever python3 comes first in the path.
+    """
+    context = _local_context(spark)
+    chosen = os.environ.get("PYSPARK_PYTHON")
+    if context is not None and not (chosen or context.getConf().get("spark.pyspark.python")):
+        context.pythonExec = sys.executable
+
+
+def _spool_of_driver(spark: Any, fit: str) -> Spool | None:
+    """Return the executors' spool if the driver can write to it: in local mode, where it is one."""
+    return None if _local_context(spark) is None else spool_here(fit)

@@ -7,10 +7,7 @@ death of a process loses nothing. A spool is only a cache: what is missing is wr
 
 from __future__ import annotations
 
-import os
 import shutil
-import tempfile
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,9 +15,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from easyfirst.atomic import atomic_write
 from easyfirst.contracts import Batch
 
 _SPARSE_PARTS = ("data", "indices", "indptr")
+_OPTIONAL_PARTS = ("sample_weight", "trusted")
 
 
 @dataclass(frozen=True)
@@ -36,13 +35,14 @@ class Spool:
     def write(self, number: int, batch: Batch) -> None:
         """Store a batch; it appears whole or not at all, and once however many write it."""
         self.directory.mkdir(parents=True, exist_ok=True)
-        draft = Path(tempfile.mkdtemp(prefix="draft-", dir=self.directory))
+        target = self._folder(number)
         try:
-            _save_batch(draft, batch)
-            with suppress(OSError):  # another process was faster, with the same rows
-                os.rename(draft, self._folder(number))
-        finally:
-            shutil.rmtree(draft, ignore_errors=True)
+            with atomic_write(target, durable=False) as draft:
+                draft.mkdir()
+                _save_batch(draft, batch)
+        except OSError:
+            if not target.is_dir():  # else another process was faster, with the same rows
+                raise
 
     def read(self, number: int) -> Batch:
         """Map a batch that is here."""
@@ -64,8 +64,9 @@ def _save_batch(folder: Path, batch: Batch) -> None:
     else:
         np.save(folder / "X.npy", batch.X, allow_pickle=False)
     np.save(folder / "y.npy", batch.y, allow_pickle=False)
-    if batch.sample_weight is not None:
-        np.save(folder / "sample_weight.npy", batch.sample_weight, allow_pickle=False)
+    for name in _OPTIONAL_PARTS:
+        if getattr(batch, name) is not None:
+            np.save(folder / f"{name}.npy", getattr(batch, name), allow_pickle=False)
     if batch.row_ids is not None:
         _save_names(folder / "row_ids", np.asarray(batch.row_ids))
 
@@ -76,12 +77,12 @@ def _map_batch(folder: Path) -> Batch:
     else:
         parts = tuple(_map(folder / f"X-{part}.npy") for part in _SPARSE_PARTS)
         X = sp.csr_array(parts, shape=tuple(np.load(folder / "X-shape.npy").tolist()))
-    weight = folder / "sample_weight.npy"
+    present = [name for name in _OPTIONAL_PARTS if (folder / f"{name}.npy").exists()]
     return Batch(
         X=X,
         y=_map(folder / "y.npy"),
-        sample_weight=_map(weight) if weight.exists() else None,
         row_ids=_map_names(folder / "row_ids"),
+        **{name: _map(folder / f"{name}.npy") for name in present},
     )
 
 

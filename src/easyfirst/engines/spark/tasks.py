@@ -18,11 +18,11 @@ Load = Callable[[], Batch]
 
 
 @dataclass(frozen=True, eq=False)
-class Errand:
+class StepTask:
     """One task's part of a step, for any of the tasks.
 
-    `order` is the step with its messages, serialized. Without `loads` the task answers for those
-    of its batches that lie on its host; with them, for those that it is told how to load.
+    `order` is the step with its messages, by batch, serialized. Without `loads` the task answers
+    for those of its batches that lie on its host; with them, for those that it is told how to load.
     """
 
     fit: str
@@ -37,8 +37,13 @@ class Errand:
         if not mine:
             return
         step, messages, broadcast = from_bytes(self.order)
-        works = [Work(n, partial(self._load, spool, n), messages[n], held=True) for n in mine]
-        yield to_bytes(residency.carry_out(self.fit, works, step, broadcast))
+        works = [
+            Work(number, partial(self._load, spool, number), messages[number], held=True)
+            for number in mine
+            if number in messages
+        ]
+        if works:
+            yield to_bytes(residency.carry_out(self.fit, works, step, broadcast))
 
     def _load(self, spool: Spool, number: int) -> Batch:
         if self.loads is not None and not spool.has(number):
@@ -48,14 +53,14 @@ class Errand:
 
 @dataclass(frozen=True, eq=False)
 class Placement:
-    """An errand in the tasks that read a frame: the rows of each partition become its batch.
+    """A step in the tasks that read a frame: the rows of each partition become its batch.
 
     `reads` has the batch's number and how to read it for every partition of the frame that is
     wanted.
     """
 
     reads: Mapping[int, tuple[int, Callable[[Any], Batch]]]
-    errand: Errand
+    step_task: StepTask
 
     def __call__(self, pieces: Iterator[Any]) -> Iterator[Any]:
         """Store the rows on this host and answer for them: (number, reply)."""
@@ -68,13 +73,13 @@ class Placement:
         if number is None or read is None:
             return
         table = pa.Table.from_batches(received) if received else None
-        errand = replace(self.errand, loads={number: partial(read, table)})
-        for reply in errand([number]):
+        step_task = replace(self.step_task, loads={number: partial(read, table)})
+        for reply in step_task([number]):
             yield pa.record_batch({"number": [number], "reply": [reply]})
 
 
 @dataclass(frozen=True, eq=False)
-class Farewell:
+class DeleteBatches:
     """Delete what this host keeps of a fit."""
 
     fit: str

@@ -1,0 +1,81 @@
+"""Few rows of which up to half are wrong.
+
+Most of few rows are taken as clean: the half that some fit suits best always looks like less noise
+around it. Where such a fit is so much likelier that chance does not explain it, fewer rows are
+taken for granted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from easyfirst.calibration import fit_mixture, granted_rows, log_likelihood
+from easyfirst.consensus.calibrated_rounds import Start
+from easyfirst.consensus.rounds import RoundSettings, RoundsResult
+from easyfirst.consensus.sample import Sample
+from easyfirst.contracts import Vector
+from easyfirst.schedules import Calibrated, CalibratedPace
+from easyfirst.summaries import LossSummary, histogram
+
+SHARES = (0.7, 0.5)  # of the rows, that are taken as clean where most are not
+# Log-likelihood that the best half of clean rows gains by chance, measured on normal ones: so much
+# per squared coefficient over rows, less a constant.
+BY_CHANCE, LESS, LEAST = 10.0, 1.0, 3.0
+NEARLY_HALF = 0.45  # of the rows: fewer that agree may be a lump of noise
+AGAIN = 2.0  # more that the second share has to gain
+
+
+def likelier_fit(
+    sample: Sample, fit: RoundsResult, ends: Sequence[Start]
+) -> tuple[Sample, RoundsResult]:
+    """Return the sample and its fit, or those with fewer rows for granted if that is likelier.
+
+    `ends` are where starts have led while nothing was taken for granted.
+    """
+    total, q = sample.fleet.total_weight, sample.fleet.n_coef
+    least = max(BY_CHANCE * q**2 / total - LESS, LEAST)
+    for share in SHARES:
+        matters = granted_rows(total, q, share) < granted_rows(total, q)
+        if not ends or not matters or not isinstance(fit.pace, CalibratedPace):
+            break
+        here = replace(sample, settings=granting(sample.settings, share))
+        other = _likelier(here, ends, least + _likelihood_of(sample, fit))
+        if other is not None:
+            sample, fit, least = here, other, least + AGAIN
+    return sample, fit
+
+
+def granting(settings: RoundSettings, share: float) -> RoundSettings:
+    """Return settings by which this share of few rows is taken for granted."""
+    assert isinstance(settings.schedule, Calibrated)
+    return replace(settings, schedule=replace(settings.schedule, granted=share))
+
+
+def _likelier(sample: Sample, ends: Sequence[Start], least: float) -> RoundsResult | None:
+    """Return the fit from the likeliest end, if its log-likelihood is at least so high."""
+    logs = [_likelihood(sample, end.coef, end.scale) for end in ends]
+    best = max(logs)
+    if best <= least:
+        return None
+    fit = sample.fit(lambda record: False, ends[logs.index(best)])
+    if not isinstance(fit.pace, CalibratedPace) or fit.pace.mixture.share < NEARLY_HALF:
+        return None
+    return fit if _likelihood_of(sample, fit) > least else None
+
+
+def _likelihood_of(sample: Sample, fit: RoundsResult) -> float:
+    assert isinstance(fit.pace, CalibratedPace)
+    return _likelihood(sample, fit.solution.z, fit.pace.mixture.scale)
+
+
+def _likelihood(sample: Sample, coef: Vector, scale: float | None) -> float:
+    """Return the log-likelihood of the residuals, by the mixture near a scale."""
+    schedule = sample.settings.schedule
+    assert isinstance(schedule, Calibrated)
+    assert scale is not None
+    anchor = sample.fleet.problem.anchor
+    counts = histogram(sample.residual(sample.rows, coef), sample.counts, anchor)[None, None]
+    losses = LossSummary(counts, anchor, sample.fleet.n_coef)
+    mixture = fit_mixture(losses, scale, granted=schedule.granted)
+    return losses.total * log_likelihood(losses, mixture)

@@ -1,0 +1,202 @@
+"""How often labels are wrong: P(given | right), read off the rows that are most certain.
+
+Among rows that are certainly of class k, the labels given are those that the noise gave them: their
+frequencies are line k of the noise matrix. Which rows are certain is told by models that have not
+seen the labels of these rows, so that the frequencies are honest. Rows are sorted by how sure the
+models are of class k; how often other labels are given rises along the way, and where the way
+begins is the rate of errors.
+
+The matrix is known only if some rows of each class are certain and most labels are right. Labels
+that depend on chance as much as on the columns cannot be told from noisy ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.stats import norm, rankdata
+
+from easyfirst.contracts import Matrix, Vector
+
+LEAST_ROWS = 50  # of each class, below which nothing is said about its labels
+ALONG = 0.8  # of as many rows as have the label, the surest first: those that the rate is read from
+BINS = 40  # of these rows
+RISES = (1.0, 2.0, 4.0, 8.0)  # powers of the rank by which errors may become more frequent
+LIKENESS = 3.0  # variances by which squared rates must differ before they are thought to differ
+CAUTION = 0.5  # standard errors by which less noise is assumed
+UNSURE = 0.05  # standard error beyond which a rate is in doubt
+MOST_OFF = 2.0  # times a rate: more than that it is not off
+CONTRADICTION = 0.1  # from the rate that a class has by its own rows, beyond which it is in doubt
+NO_NOISE = 0.02  # rates of errors that may as well be rows that were not certain after all
+SIGNIFICANT = norm.ppf(0.95)
+SIGNAL = 3.0  # standard errors of a rank test by which the columns must tell a class
+MOST_WRONG = 0.6  # of the labels of one class, if those of others are right
+LEAST_INFORMATION = 0.15  # the smallest eigenvalue of the matrix: no noise leaves less
+
+
+@dataclass(frozen=True, eq=False)
+class LabelNoise:
+    """The noise matrix P(given | right), and what its lines rest on.
+
+    `variance` is that of each line's rate of errors. Lines in doubt rest on too few certain rows.
+    """
+
+    matrix: Matrix
+    variance: Vector
+    in_doubt: tuple[int, ...] = ()
+    is_unidentified: bool = False
+
+    @classmethod
+    def none(cls, n_classes: int, is_unidentified: bool = False) -> LabelNoise:
+        """Return that every label is right."""
+        return cls(np.eye(n_classes), np.zeros(n_classes), is_unidentified=is_unidentified)
+
+    @property
+    def is_none(self) -> bool:
+        """Whether every label is taken as right."""
+        return bool(np.all(self.matrix == np.eye(len(self.matrix))))
+
+    def wrong_share(self, right_shares: Vector) -> tuple[float, float]:
+        """Return the share of wrong labels and its standard error; classes have given shares."""
+        rates = 1.0 - np.diag(self.matrix)
+        error = float(np.sqrt(np.square(right_shares) @ self.variance))
+        return float(right_shares @ rates), error
+
+
+def estimate_noise(probabilities: Matrix, codes: NDArray[np.intp], weight: Vector) -> LabelNoise:
+    """Return the noise of labels, `probabilities` being those of the given labels out of fold."""
+    n_classes = probabilities.shape[1]
+    lines, variance, rise = np.eye(n_classes), np.zeros(n_classes), np.zeros(n_classes)
+    for k in range(n_classes):
+        own = codes == k
+        if weight[own].sum() < LEAST_ROWS or not _is_told(probabilities[:, k], own, weight):
+            continue
+        order = np.argsort(-probabilities[:, k], kind="stable")
+        sizes = np.cumsum(weight[order])
+        order = order[sizes <= ALONG * weight[own].sum()]
+        rate, variance[k] = rate_where_certain(~own[order], weight[order])
+        rise[k] = np.average(~own[order], weights=weight[order]) - rate
+        surest = order[: max(order.size // 2, 1)]
+        lines[k] = np.bincount(codes[surest], weights=weight[surest], minlength=n_classes)
+        lines[k, k] = 0.0
+        lines[k] *= rate / max(lines[k].sum(), 1e-300)
+        lines[k, k] = 1.0 - lines[k].sum()
+    if np.any(1.0 - np.diag(lines) > MOST_WRONG):
+        return LabelNoise.none(n_classes, is_unidentified=True)
+    lines, variance, contradicts = _shrunk(lines, variance, rise)
+    matrix = _without_traces(lines, variance)
+    unsure = ((np.sqrt(variance) > UNSURE) | contradicts) & (np.diag(matrix) < 1.0)
+    left = float(np.min(np.abs(np.linalg.eigvals(matrix))))
+    if left < LEAST_INFORMATION:
+        # So little would be left of the labels that the slightest error of a rate decides.
+        share = (1.0 - LEAST_INFORMATION) / (1.0 - left)
+        matrix, unsure = np.eye(n_classes) + share * (matrix - np.eye(n_classes)), variance > 0
+    return LabelNoise(matrix, variance, tuple(np.flatnonzero(unsure).tolist()))
+
+
+def rate_where_certain(is_wrong: NDArray[np.bool_], weight: Vector) -> tuple[float, float]:
+    """Return the rate of errors at the first of the rows, the surest, and its variance.
+
+    The rate rises from there with a power of the rank. Several powers are fitted by maximum
+    likelihood, with a preference for no rise, and averaged by how well they fit.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> rank = np.linspace(0.0, 1.0, 4000)
+    >>> wrong = rng.random(4000) < 0.2 + 0.3 * rank**2
+    >>> rate, variance = rate_where_certain(wrong, np.ones(4000))
+    >>> abs(rate - 0.2) < 0.03, variance < 0.03**2
+    (True, True)
+    """
+    sizes = np.cumsum(weight)
+    place = np.minimum((BINS * (sizes - 0.5 * weight) / sizes[-1]).astype(np.intp), BINS - 1)
+    rows = np.bincount(place, weights=weight, minlength=BINS).astype(np.float64)
+    wrong = np.bincount(place, weights=weight * is_wrong, minlength=BINS).astype(np.float64)
+    rank = (np.arange(BINS) + 0.5) / BINS
+    fits = np.array([_rise(rows, wrong, rank**power) for power in RISES])
+    share = np.exp(fits[:, 0].min() - fits[:, 0])
+    share /= share.sum()
+    rate = float(share @ fits[:, 1])
+    return rate, float(share @ (fits[:, 2] + np.square(fits[:, 1] - rate)))
+
+
+def _rise(rows: Vector, wrong: Vector, rank: Vector) -> tuple[float, float, float]:
+    """Return minus the log likelihood of rates a + b rank at its best, a, and the variance of a."""
+
+    def objective(point: Vector) -> tuple[float, Vector]:
+        rate = np.clip(point[0] + point[1] * rank, 1e-6, 1.0 - 1e-6)
+        slope = (rows - wrong) / (1.0 - rate) - wrong / rate
+        value = -float(wrong @ np.log(rate) + (rows - wrong) @ np.log(1.0 - rate))
+        return value + point[1], np.array([slope.sum(), slope @ rank + 1.0])
+
+    half = rank <= np.median(rank)
+    start = [max(float(wrong[half].sum() / max(rows[half].sum(), 1e-300)), 0.01), 0.05]
+    found = minimize(
+        objective, start, jac=True, method="L-BFGS-B", bounds=[(0.0, 0.99), (0.0, 1.0)]
+    )
+    first, rise = found.x.tolist()
+    rate = np.clip(first + rise * rank, 1e-6, 1.0 - 1e-6)
+    information = rows / (rate * (1.0 - rate))
+    own, cross, other = information.sum(), information @ rank, information @ np.square(rank)
+    left = own - (cross**2 / other if rise > 1e-6 else 0.0)
+    least = 1.0 / max(float(rows.sum()), 1.0) ** 2  # no error at all is no certainty
+    return float(found.fun), first, max(1.0 / max(float(left), 1e-300), least)
+
+
+def _is_told(score: Vector, own: NDArray[np.bool_], weight: Vector) -> bool:
+    """Return whether a score tells a class from the others, by a rank test."""
+    counted = weight > 0
+    ranks, own = rankdata(score[counted]), own[counted]
+    n, m = int(own.sum()), int((~own).sum())
+    if n == 0 or m == 0:
+        return False
+    excess = float(ranks[own].sum()) - 0.5 * n * (n + m + 1)
+    return excess > SIGNAL * float(np.sqrt(n * m * (n + m + 1) / 12.0))
+
+
+def _shrunk(
+    lines: Matrix, variance: Vector, rise: Vector
+) -> tuple[Matrix, Vector, NDArray[np.bool_]]:
+    """Return the lines with rates of errors drawn together as far as chance explains them.
+
+    And what is left of their variances, and whose own rate was overruled. A rate may be off by as
+    much as errors become more frequent along the way to it: where that is much, no row is certain,
+    or the noise depends on the columns, and the classes with certain rows speak for all. No error
+    at all among the surest rows is no accident. The rates
+    are also drawn, by a part of the standard error, towards no noise: some rows are less certain
+    than they look, and too much noise does more harm than too little.
+    """
+    rates, known = 1.0 - np.diag(lines), variance > 0
+    if not np.any(known):
+        return lines, variance, known
+    spread = variance + np.square(np.minimum(rise, MOST_OFF * rates))
+    share = np.where(known, 1.0 / np.where(known, spread, 1.0), 0.0)
+    share /= share.sum()
+    mean = float(share @ rates)
+    between = float(np.sum(np.square(rates[known] - mean)))
+    chance = LIKENESS * float(np.mean(spread[known])) * (np.count_nonzero(known) - 1)
+    keep = max(0.0, 1.0 - (chance / between) ** 2) if between > 0 else 0.0
+    left = np.where(known, keep * variance + (1.0 - keep) * (np.square(share) @ variance), 0.0)
+    drawn = np.where(known, mean + keep * (rates - mean), 0.0)
+    wanted = np.maximum(drawn - CAUTION * np.sqrt(left), 0.0)
+    return _with_rates(lines, wanted), left, np.abs(drawn - rates) > CONTRADICTION
+
+
+def _with_rates(lines: Matrix, rates: Vector) -> Matrix:
+    """Return lines whose errors are as often as given, and go where they went."""
+    errors = lines * (1.0 - np.eye(len(lines)))
+    total = errors.sum(axis=1, keepdims=True)
+    even = (1.0 - np.eye(len(lines))) / max(len(lines) - 1, 1)
+    where = np.where(total > 0, errors / np.where(total > 0, total, 1.0), even)
+    return np.asarray(np.diag(1.0 - rates) + rates[:, None] * where)
+
+
+def _without_traces(matrix: Matrix, variance: Vector) -> Matrix:
+    """Return the matrix without rates that rows which were not quite certain explain."""
+    low = matrix - SIGNIFICANT * np.sqrt(variance)[:, None]
+    kept = np.where(low < NO_NOISE, 0.0, matrix) * (1.0 - np.eye(len(matrix)))
+    return np.asarray(kept + np.diag(1.0 - kept.sum(axis=1)))

@@ -1,0 +1,126 @@
+"""Rounds on all rows whose weights come from a noise model instead of a pace.
+
+Each round weighs the rows by the noise model at the current coefficients, solves, and reads the
+noise off the new residuals. Once coefficients and noise belong together, the rounds are over.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from easyfirst.calibration import signed_quantile
+from easyfirst.consensus import gram, status
+from easyfirst.consensus.fleet import Fleet, Weightings
+from easyfirst.consensus.gram import ProximalTerm
+from easyfirst.consensus.huber import KNEE
+from easyfirst.consensus.rounds import Center, OnRound, Recorder, RoundsResult
+from easyfirst.consensus.solvers import Fit
+from easyfirst.consensus.statistics import Objective
+from easyfirst.contracts import Pace, Vector
+from easyfirst.local.weighing import NoiseRule
+from easyfirst.noise import Kind, NoiseModel, ScaleRule, clean_mass, fit_noise, likely_shares
+from easyfirst.summaries import LossSummary
+
+MOST_ROUNDS = 25
+READINGS = 3  # rounds after which the noise is read off no more
+NARROW = 0.05  # of the noise: a knee at which Huber's middle is the median
+STILL = 0.05  # standard errors: a smaller step is the last
+PROX_STRENGTH = 1e-4  # pull of the last coefficients, in rows per row
+
+
+@dataclass(frozen=True, eq=False)
+class NoiseState:
+    """Coefficients to go on from, and the noise around them."""
+
+    coef: Vector
+    noise: NoiseModel
+    scale_rule: ScaleRule
+    kind: Kind
+    is_precise: bool = False
+
+    @property
+    def rule(self) -> NoiseRule:
+        """How rows are judged and pull.
+
+        With normal noise of one scale, or of known scales, a clean row pulls however far it is.
+        """
+        is_even = self.scale_rule.is_even or self.is_precise
+        knee = np.inf if self.noise.is_normal and is_even else KNEE * self.noise.spread
+        return NoiseRule(self.noise, (self.noise.share,), knee, self.scale_rule, self.is_precise)
+
+
+def run(fleet: Fleet, objective: Objective, start: NoiseState, on_round: OnRound) -> RoundsResult:
+    """Go from coefficients and the noise around them to where neither changes any more."""
+    recorder = Recorder(fleet, objective, "all", first=1)
+    at, before = start, fleet.every_row()
+    losses = losses_at(fleet, at)
+    ended = False
+    for number in range(MOST_ROUNDS):
+        if number < READINGS:
+            at = replace(at, noise=fit_noise(losses, at.noise, at.kind, at.noise).model)
+        now = judged(fleet, at, losses)
+        statistics = fleet.form(now, before)
+        variance = np.append(fleet.column_variance, 1.0)[: at.coef.size]
+        prox_term = ProximalTerm(at.coef, PROX_STRENGTH * fleet.total_weight * variance)
+        solution = gram.solve(statistics, objective, prox_term)
+        step, at, before = solution.z - at.coef, replace(at, coef=solution.z), now
+        losses = losses_at(fleet, at)
+        ended = on_round(recorder.note(Fit(now, statistics, solution), pace_of(at.noise)))
+        size = float(step @ statistics.pooled_gram @ step) / step.size
+        still = np.sqrt(max(size, 0.0)) < STILL * at.noise.spread
+        if ended or (still and number >= READINGS):
+            break
+    rounds = recorder.n_rounds
+    # Rows at the edge may come and go for ever; how far that moves the fit is within chance.
+    return RoundsResult(
+        solution=solution,
+        pace=pace_of(at.noise),
+        weightings=now,
+        statistics=statistics,
+        losses=losses,
+        status=status.stopped_by_callback(rounds) if ended else status.converged(rounds),
+        history=recorder.history,
+        is_refined=True,
+    )
+
+
+def read_anew(fleet: Fleet, at: NoiseState) -> tuple[NoiseState, LossSummary]:
+    """Return the same coefficients with the noise that all rows have around them."""
+    losses = losses_at(fleet, at)
+    found = fit_noise(losses, at.noise)
+    return replace(at, noise=found.model, kind=found.kind), losses
+
+
+def judged(fleet: Fleet, at: NoiseState, losses: LossSummary) -> Weightings:
+    """Return the weightings by the noise, each batch and band with its own clean share."""
+    return fleet.judged(at.coef, at.rule, likely_shares(losses, at.noise))
+
+
+def clean_center(fleet: Fleet, at: NoiseState, losses: LossSummary, center: Center) -> float:
+    """Return where the clean rows' residuals have their middle (Huber's), mean or median.
+
+    The median is Huber's middle with a knee of a few hundredths of the noise, sought from where
+    the histogram has it.
+    """
+    now = judged(fleet, at, losses)
+    if center == "middle":
+        return fleet.clean_center(now)
+    is_mean = center == "mean"
+    knee = np.inf if is_mean else NARROW * at.noise.spread
+    rule = replace(at.rule, knee=knee, is_precise=False)
+    now = fleet.judged(at.coef, rule, likely_shares(losses, at.noise))
+    mass = clean_mass(losses, at.noise)
+    return fleet.clean_center(now, 0.0 if is_mean else signed_quantile(mass, losses.anchor, 0.5))
+
+
+def losses_at(fleet: Fleet, at: NoiseState) -> LossSummary:
+    """Return the histogram of the residuals, in units of their rows' scales."""
+    return fleet.summarize(fleet.judged(at.coef, at.rule, np.ones((fleet.n_batches, 1))))
+
+
+def pace_of(noise: NoiseModel) -> Pace:
+    """Return the loss at which a row is as likely clean as corrupted, as the pace of the record."""
+    value = noise.reach**2 if noise.has_corrupted_part else np.inf
+    return Pace(value, width=2.0 * noise.scale**2)

@@ -1,0 +1,47 @@
+"""What a fitted classifier thinks of single labels, as numbers; words are in `easyfirst.report`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from easyfirst.contracts import Matrix, Vector
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class JudgedLabels:
+    """Labels beside what the model thinks of them; all arrays have one entry per row.
+
+    `quality` is the probability that the given label is right, `suggested` the most probable label.
+    """
+
+    given: NDArray[np.intp]
+    suggested: NDArray[np.intp]
+    quality: Vector
+
+    def __repr__(self) -> str:
+        wrong = np.count_nonzero(self.is_wrong)
+        return f"JudgedLabels({self.given.size:,} rows, of which {wrong:,} look wrong)"
+
+    @property
+    def is_wrong(self) -> NDArray[np.bool_]:
+        """Which labels look wrong: more likely wrong than right."""
+        return np.asarray(self.quality < 0.5)
+
+    def worst(self, top: int | None = None) -> NDArray[np.intp]:
+        """Return `top` rows, the worst first; None is all rows that look wrong."""
+        order = np.argsort(self.quality, kind="stable")
+        return order[: np.count_nonzero(self.is_wrong) if top is None else top]
+
+
+def judge_new_labels(probabilities: Matrix, noise: Matrix | None, given: Vector) -> JudgedLabels:
+    """Judge labels by a model's class probabilities and the noise of the labels it learned from.
+
+    Without an estimate of the noise, a label is as good as it is probable.
+    """
+    codes = given.astype(np.intp)
+    joint = probabilities if noise is None else probabilities * noise.T[codes]
+    share = joint / np.maximum(joint.sum(axis=1, keepdims=True), 1e-300)
+    return JudgedLabels(codes, np.argmax(share, axis=1), share[np.arange(codes.size), codes])

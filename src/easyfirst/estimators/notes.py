@@ -1,0 +1,126 @@
+"""What a user should know about how a fit was made, and when not to believe its flags, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from easyfirst.consensus.model import FittedModel
+from easyfirst.consensus.second_opinion import Opinion
+from easyfirst.consensus.structure import PREDICTION, Structure
+from easyfirst.consensus.transforming import Advice
+
+WORTH_SAYING = 0.005  # share of rows, or of an error
+UNEVEN_FLAGS = 0.4  # difference of flagged shares between groups of rows that is no accident
+MOST_NAMED = 6
+REMEDY = "Add a curve or a missing category, fit log(y), or use SelfPaced"
+
+
+def notes_of(fitted: FittedModel, names: Sequence[str]) -> tuple[str, ...]:
+    """Return what was done because of how the columns are, or how residuals depend on them."""
+    opinion, far, notes = fitted.opinion, fitted.far, []
+    start = opinion.start
+    if far is not None:
+        notes.append(
+            f"{far.n_rows} rows far out in column {names[far.column]!r} are predicted beyond any "
+            f"target, and so will be new ones like them. Check these rows, or take the logarithm "
+            f"of the column."
+        )
+    if fitted.redundant:
+        listed = ", ".join(repr(names[column]) for column in fitted.redundant[:MOST_NAMED])
+        more = ", ..." if len(fitted.redundant) > MOST_NAMED else ""
+        notes.append(
+            f"Columns {listed}{more} are nearly redundant, and rows in which they are not would be "
+            f"predicted far beyond any target, so only what they have in common is used. Drop one "
+            f"of them; penalty=NoPenalty() gives the exact fit."
+        )
+    if start is None:
+        return tuple(notes)
+    if opinion.is_preferred:
+        notes.append(
+            f"{_reason(opinion.structure, names)}, so a plain robust fit (Huber) is returned: its "
+            f"typical error is {100 * opinion.gain:.2g} % smaller than that of the self-paced fit. "
+            f"{REMEDY} to describe these rows better."
+        )
+    if not start.scale_rule.is_even:
+        notes.append(
+            "The noise differs from row to row. Flags and intervals follow its size, which is "
+            "estimated from the prediction and the columns."
+        )
+    return tuple(notes)
+
+
+def advice_notes(advice: Advice | None, target: str = "y") -> tuple[str, ...]:
+    """Return the advice to fit a transformed target, with what it would change."""
+    if advice is None:
+        return ()
+    name = advice.transform.name
+    return (
+        f"{advice.transform.label(target)} is described much better by this model than {target}: "
+        f"{_changes(advice)}. Fit it with target_transform={name!r}.",
+    )
+
+
+def choice_note(advice: Advice, target: str = "y") -> str:
+    """Say that a transformed target was taken, and why."""
+    label = advice.transform.label(target)
+    return f"{label} was fitted instead of {target}: {_changes(advice)}."
+
+
+def _changes(advice: Advice) -> str:
+    wrong, before = (f"{100 * each:.2g}" for each in (advice.wrong, advice.wrong_before))
+    changes = []
+    if advice.wrong < advice.wrong_before - WORTH_SAYING:
+        changes.append(f"{wrong} % instead of {before} % of the rows look wrong")
+    if advice.error < 1.0 - WORTH_SAYING:
+        changes.append(f"the mean error of clean rows is {100 * (1 - advice.error):.2g} % smaller")
+    if not changes:
+        changes.append("the noise is more even and closer to normal")
+    return ", and ".join(changes)
+
+
+def doubts_of(fitted: FittedModel, names: Sequence[str]) -> tuple[str, ...]:
+    """Return a doubt where X tells the rows that look wrong, or much of the residuals."""
+    misfit, columns = fitted.misfit, _listed(fitted.misfit.columns, names)
+    if not misfit.is_doubtful:
+        return _doubts_about_flags(fitted.opinion, names)
+    if misfit.tells_rows:
+        return (
+            f"The {100 * misfit.aside:.2g} % of the rows that look wrong differ in X from the "
+            f"others ({columns}), so the model is probably wrong, not the rows. {REMEDY} before "
+            f"you trust the flags.",
+        )
+    return (
+        f"A line is not enough: {100 * misfit.explained:.0f} % of the variance of the residuals "
+        f"follows {columns}. Predictions are off although the rows are right, and wrong rows pass "
+        f"for noise. {REMEDY}.",
+    )
+
+
+def _listed(columns: Sequence[int], names: Sequence[str]) -> str:
+    listed = ", ".join(repr(names[column]) for column in columns)
+    return f"column{'' if len(columns) == 1 else 's'} {listed}"
+
+
+def _doubts_about_flags(opinion: Opinion, names: Sequence[str]) -> tuple[str, ...]:
+    """Return a doubt where the share of flags differs much along one column."""
+    left = opinion.left
+    is_uneven = left.is_noticed and left.flagged_high - left.flagged_low > UNEVEN_FLAGS
+    if opinion.start is None or not is_uneven:
+        return ()
+    return (
+        f"The share of rows that look wrong differs along {_where(left, names)}, from "
+        f"{100 * left.flagged_low:.0f} % to {100 * left.flagged_high:.0f} %: probably the model is "
+        f"wrong there, not the rows. {REMEDY} before you trust the flags.",
+    )
+
+
+def _reason(structure: Structure, names: Sequence[str]) -> str:
+    if structure.is_noticed:
+        return f"Residuals depend on {_where(structure, names)}"
+    return "The self-paced fit describes only a part of the rows"
+
+
+def _where(structure: Structure, names: Sequence[str]) -> str:
+    if structure.column == PREDICTION:
+        return "the prediction"
+    return f"column {names[structure.column]!r}"

@@ -1,0 +1,169 @@
+"""What a label probably is, judged by models that have not seen the row.
+
+The rows of a sample were split into folds by what they hold, and models were fitted without each
+fold. Any row is judged by the models of its own fold, wherever it lies: whether it was in the
+sample or is a copy of a row that was, they have not seen its label.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.special import softmax
+
+from easyfirst.contracts import Batch, Matrix, Vector
+from easyfirst.local.design import Coordinates, Design, dense, row_slices
+
+FOLDS = 5
+LEAST_PROBABILITY = 0.002  # a flexible model is never believed to be surer
+BLUR = 0.1  # of a rate of errors: how far a flexible model's probability is off by chance
+LARGEST_LOGIT = 8.0  # nor a linear one, beyond this difference of two logits
+MULTIPLIERS = np.random.default_rng(20).integers(1 << 63, size=1024, dtype=np.uint64) | np.uint64(1)
+
+
+@dataclass(frozen=True, eq=False)
+class Blend:
+    """Linear models, one per fold, and how much they count beside other probabilities.
+
+    Both speak of logits, which are added up with the weights in `mix` (first those of the others),
+    plus `offset`.
+    """
+
+    lines: tuple[Matrix, ...]
+    mix: tuple[float, float]
+    offset: Vector
+
+    def probabilities(self, X: Any, number: int, others: Matrix | None, noise: Matrix) -> Matrix:
+        """Return class probabilities of rows of a fold, `noise` taken out of those of others."""
+        own = linear_logits(X, self.lines[number])
+        return mixed(others, own, noise, self.mix, self.offset)
+
+
+@dataclass(frozen=True, eq=False)
+class Judge:
+    """Class probabilities of rows, for the labels that they should have.
+
+    `flexible` holds a fitted booster per fold (none where there are too many columns). Blended with
+    linear models they tell the labels as `given`. From those, the `noise` taken out, and from
+    linear models with the noise inside their likelihood follow the `right` ones; None: the labels
+    are not noisy.
+    """
+
+    noise: Matrix
+    flexible: tuple[Any, ...]
+    given: Blend
+    right: Blend | None = None
+
+    @cached_property
+    def digest(self) -> bytes:
+        """A key for equality."""
+        blends = [self.given] if self.right is None else [self.given, self.right]
+        parts = [self.noise]
+        for blend in blends:
+            parts += [blend.offset, np.array(blend.mix), *blend.lines]
+        return hashlib.blake2b(b"".join(part.tobytes() for part in parts)).digest()
+
+    def probabilities(self, batch: Batch) -> Matrix:
+        """Return the probability of every class for each row, its label not being looked at."""
+        fold = folds_of(batch.X)
+        found = np.empty((batch.n_samples, len(self.noise)))
+        for number in range(FOLDS):
+            rows = np.flatnonzero(fold == number)
+            if rows.size:
+                found[rows] = self._by_fold(batch.X[rows], number)
+        return found
+
+    def _by_fold(self, X: Any, number: int) -> Matrix:
+        n_classes, boosted = len(self.noise), None
+        if self.flexible:
+            boosted = booster_probabilities(self.flexible[number], X, n_classes)
+        given = self.given.probabilities(X, number, boosted, np.eye(n_classes))
+        if self.right is None:
+            return given
+        return self.right.probabilities(X, number, given, self.noise)
+
+
+def mixed(
+    given: Matrix | None, own: Matrix, noise: Matrix, mix: tuple[float, float], offset: Vector
+) -> Matrix:
+    """Return class probabilities by both models; `given` are those of the labels as given."""
+    logits = mix[1] * clipped(own) + offset
+    if given is not None:
+        logits = logits + mix[0] * without_noise(given, noise)
+    return np.asarray(softmax(logits, axis=1))
+
+
+def clipped(logits: Matrix) -> Matrix:
+    """Return logits around their middle, none of them beyond what is believed."""
+    centered = logits - logits.mean(axis=1, keepdims=True)
+    return np.asarray(np.clip(centered, -LARGEST_LOGIT / 2, LARGEST_LOGIT / 2))
+
+
+def without_noise(given: Matrix, noise: Matrix) -> Matrix:
+    """Return logits of the right labels from probabilities of the given ones."""
+    raw = np.linalg.solve(noise.T, given.T).T
+    right = np.maximum(raw, LEAST_PROBABILITY)
+    width = BLUR * (1.0 - float(np.diag(noise).min()))
+    if width > 0:
+        # Which of the rows below zero is the surest one is still known.
+        right = np.maximum(width * np.logaddexp(0.0, raw / width), LEAST_PROBABILITY * 1e-3)
+    logs = np.log(right / right.sum(axis=1, keepdims=True))
+    return np.asarray(logs - logs.mean(axis=1, keepdims=True))
+
+
+def linear_logits(X: Any, coef: Matrix) -> Matrix:
+    """Return one logit per class; with one line of coefficients, the first class has zero."""
+    design = Design(X, Coordinates(fit_intercept=True))
+    return with_reference(np.stack([design.times(line) for line in coef], axis=1))
+
+
+def with_reference(logits: Matrix) -> Matrix:
+    """Return logits with the column of zeros that two classes leave out."""
+    if logits.shape[1] > 1:
+        return logits
+    return np.hstack([np.zeros_like(logits), logits])
+
+
+def booster_probabilities(model: Any, X: Any, n_classes: int) -> Matrix:
+    """Return what a booster says of rows; a class that it has never seen has probability zero."""
+    found = np.zeros((X.shape[0], n_classes))
+    columns = model.classes_.astype(np.intp)
+    for rows in row_slices(X.shape[0], X.shape[1]):
+        found[rows, columns] = model.predict_proba(dense(X[rows]))
+    return found
+
+
+def folds_of(X: Any) -> NDArray[np.intp]:
+    """Return the fold of each row, which depends on nothing but the row's values.
+
+    Rows that are equal are in one fold. Zeros count for nothing, so that sparse rows have the fold
+    that they would have if they were dense.
+    """
+    if sp.issparse(X):
+        codes = _codes(X.data, X.indices)
+        ends = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(codes)])
+        sums = ends[X.indptr[1:]] - ends[X.indptr[:-1]]
+    else:
+        columns = np.arange(X.shape[1])
+        sums = np.empty(X.shape[0], dtype=np.uint64)
+        for rows in row_slices(X.shape[0], X.shape[1]):
+            sums[rows] = _codes(X[rows], columns).sum(axis=1, dtype=np.uint64)
+    return (_stirred(sums) % np.uint64(FOLDS)).astype(np.intp)
+
+
+def _codes(values: Any, columns: NDArray[Any]) -> NDArray[np.uint64]:
+    """Return a number for each value in its column, zero for zero."""
+    bits = (np.asarray(values, dtype=np.float64) + 0.0).view(np.uint64)
+    place = MULTIPLIERS[columns % MULTIPLIERS.size] + np.uint64(2) * columns.astype(np.uint64)
+    return _stirred(bits * place)
+
+
+def _stirred(codes: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    codes = (codes ^ (codes >> np.uint64(33))) * MULTIPLIERS[0]
+    return codes ^ (codes >> np.uint64(29))

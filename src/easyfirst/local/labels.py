@@ -1,0 +1,275 @@
+"""Steps for responses that are classes: what the label of a row should be, and the fit to that.
+
+A row counts for each class by the probability that this is its right label. Those probabilities
+are never sent: any worker computes them again, and remembers the last.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp, softmax
+
+from easyfirst.contracts import Batch, Matrix, Resident, Vector
+from easyfirst.local.design import Coordinates, Design
+from easyfirst.local.label_judge import Judge, with_reference
+from easyfirst.local.weighing import importance
+from easyfirst.regularizers import SelfPacedRegularizer
+from easyfirst.summaries import histogram
+
+STEPS_OF_EM = 30
+PRIOR_ROWS = 20.0  # rows of each class that speak for the noise of all batches in a batch's own
+LEAST = 1e-300
+
+Rows = tuple[tuple[float, ...], ...]  # a matrix that can be compared
+
+
+@dataclass(frozen=True, eq=False)
+class LabelProblem:
+    """What stays the same for the whole fit. `classes` are the values of y, in order."""
+
+    coordinates: Coordinates
+    classes: Vector
+    class_weight: Vector
+    regularizer: SelfPacedRegularizer
+    judge: Judge | None = None
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return int(self.classes.size)
+
+
+@dataclass(frozen=True)
+class Labelling:
+    """All that decides how much the rows of a batch count, and for which class.
+
+    With `noise`, P(given | right), by the judge. With `thresholds`, one per class, a row counts for
+    its given class as far as its loss at `coef` permits. With neither, every label is right.
+    """
+
+    noise: Rows | None = None
+    coef: Rows | None = None
+    thresholds: tuple[float, ...] | None = None
+
+
+def count_labels(resident: Resident, message: None, broadcast: None) -> tuple[Vector, Vector]:
+    """Return the distinct values of y among rows that count, and their sample weights."""
+    del message, broadcast
+    weight = importance(resident.batch)
+    present = weight > 0
+    values, places = np.unique(resident.batch.y[present], return_inverse=True)
+    counts = np.bincount(places, weights=weight[present], minlength=values.size)
+    return values, counts.astype(np.float64)
+
+
+def codes_of(batch: Batch, problem: LabelProblem) -> NDArray[np.intp]:
+    """Return the number of each row's given class; rows that do not count may have any."""
+    places = np.searchsorted(problem.classes, batch.y)
+    return np.minimum(places, problem.n_classes - 1)
+
+
+def given(batch: Batch, problem: LabelProblem) -> Matrix:
+    """Return one for the given class of each row, zero for the others."""
+    return np.asarray(np.eye(problem.n_classes)[codes_of(batch, problem)])
+
+
+def targets(resident: Resident, labelling: Labelling, problem: LabelProblem) -> Matrix:
+    """Return how much each row counts for each class, sample weights not included."""
+    found: Matrix = resident.recall(
+        "targets", labelling, lambda: _targets_afresh(resident, labelling, problem)
+    )
+    return found
+
+
+def _targets_afresh(resident: Resident, labelling: Labelling, problem: LabelProblem) -> Matrix:
+    batch = resident.batch
+    as_given = given(batch, problem)
+    if labelling.noise is not None:
+        found = posterior(judged(resident, problem), np.array(labelling.noise), as_given)
+    elif labelling.thresholds is not None:
+        losses = label_losses(resident, labelling, problem)
+        thresholds = np.array(labelling.thresholds)
+        weights = np.zeros(batch.n_samples)
+        for number, threshold in enumerate(thresholds):
+            own = as_given[:, number] > 0
+            weights[own] = problem.regularizer.weights(losses[own], threshold)
+        found = as_given * weights[:, None]
+    else:
+        return as_given
+    if batch.trusted is not None:
+        found = np.where(batch.trusted[:, None], as_given, found)
+    return found
+
+
+def judged(resident: Resident, problem: LabelProblem) -> Matrix:
+    """Return what the judge says of each row, its label not being looked at."""
+    judge = problem.judge
+    assert judge is not None
+    found: Matrix = resident.recall(
+        "judged", judge.digest, lambda: judge.probabilities(resident.batch)
+    )
+    return found
+
+
+def posterior(right: Matrix, noise: Matrix, as_given: Matrix) -> Matrix:
+    """Return the probability that each class is the right one, now that a label is given."""
+    joint = right * (as_given @ noise.T)
+    total = joint.sum(axis=1, keepdims=True)
+    return np.where(total > 0, joint / np.maximum(total, LEAST), as_given)
+
+
+def label_losses(resident: Resident, labelling: Labelling, problem: LabelProblem) -> Vector:
+    """Return -ln of the probability that the coefficients give to each given label."""
+    assert labelling.coef is not None
+    logits = logits_at(resident, np.array(labelling.coef), problem)
+    own = np.sum(logits * given(resident.batch, problem), axis=1)
+    return np.asarray(np.maximum(logsumexp(logits, axis=1) - own, 0.0))
+
+
+def logits_at(resident: Resident, coef: Matrix, problem: LabelProblem) -> Matrix:
+    """Return one logit per class for each row."""
+    design = Design(resident.batch.X, problem.coordinates)
+    lines = [design.times(line) for line in coef]
+    return with_reference(np.stack(lines, axis=1))
+
+
+def expand(
+    resident: Resident, labelling: Labelling, message: tuple[LabelProblem, Matrix]
+) -> tuple[float, Matrix]:
+    """Return the loss of the rows at given coefficients, and its gradient."""
+    problem, coef = message
+    counts = targets(resident, labelling, problem) * problem.class_weight
+    logits = logits_at(resident, coef, problem)
+    level = logsumexp(logits, axis=1)
+    total = counts.sum(axis=1)
+    weight = importance(resident.batch)
+    value = float(weight @ (total * level - np.sum(counts * logits, axis=1)))
+    slope = total[:, None] * np.exp(logits - level[:, None]) - counts
+    return value, _gradient(resident, slope, weight, problem)
+
+
+def curve(
+    resident: Resident, labelling: Labelling, message: tuple[LabelProblem, Matrix, Matrix]
+) -> Matrix:
+    """Return the second derivative of the loss at given coefficients, times a direction."""
+    problem, coef, direction = message
+    counts = targets(resident, labelling, problem) * problem.class_weight
+    right = np.asarray(softmax(logits_at(resident, coef, problem), axis=1))
+    moved = logits_at(resident, direction, problem)
+    bend = right * (moved - np.sum(right * moved, axis=1, keepdims=True))
+    slope = counts.sum(axis=1)[:, None] * bend
+    return _gradient(resident, slope, importance(resident.batch), problem)
+
+
+def expand_through_noise(
+    resident: Resident, noise: Matrix, message: tuple[LabelProblem, Matrix]
+) -> tuple[float, Matrix]:
+    """Return minus the log likelihood of the given labels, noise included, and its gradient."""
+    problem, coef = message
+    as_given = given(resident.batch, problem)
+    logits = logits_at(resident, coef, problem)
+    logits -= logsumexp(logits, axis=1, keepdims=True)
+    right = np.exp(logits)
+    joint = right * (as_given @ noise.T)
+    seen = np.maximum(joint.sum(axis=1, keepdims=True), LEAST)
+    weight = importance(resident.batch)
+    value = -float(weight @ np.log(seen[:, 0]))
+    return value, _gradient(resident, right - joint / seen, weight, problem)
+
+
+def _gradient(resident: Resident, slope: Matrix, weight: Vector, problem: LabelProblem) -> Matrix:
+    design = Design(resident.batch.X, problem.coordinates)
+    columns = slope.T[1:] if problem.n_classes == 2 else slope.T
+    return np.stack([design.transposed_times(weight * own) for own in columns])
+
+
+def own_noise(resident: Resident, start: Matrix, problem: LabelProblem) -> Matrix:
+    """Return expected counts of (right, given) labels by the noise of this batch alone.
+
+    By maximum likelihood, the judge being right, from the noise of all batches: `start`.
+    """
+    as_given, right = given(resident.batch, problem), judged(resident, problem)
+    return expected_counts(right, as_given, importance(resident.batch), start)
+
+
+def expected_counts(right: Matrix, as_given: Matrix, weight: Vector, start: Matrix) -> Matrix:
+    """Return expected counts of (right, given) labels, by maximum likelihood from a start."""
+    noise, joint = start, np.zeros_like(start)
+    for _ in range(STEPS_OF_EM):
+        joint = (weight[:, None] * posterior(right, noise, as_given)).T @ as_given
+        counted = joint + PRIOR_ROWS * start
+        noise = counted / counted.sum(axis=1, keepdims=True)
+    return joint
+
+
+def likelihoods(resident: Resident, matrices: tuple[Matrix, ...], problem: LabelProblem) -> Vector:
+    """Return the log likelihood of the given labels by several noise matrices."""
+    as_given, right = given(resident.batch, problem), judged(resident, problem)
+    return log_likelihoods(right, as_given, importance(resident.batch), matrices)
+
+
+def log_likelihoods(
+    right: Matrix, as_given: Matrix, weight: Vector, matrices: tuple[Matrix, ...]
+) -> Vector:
+    """Return the log likelihood of given labels by several noise matrices."""
+    seen = [np.sum(right * (as_given @ noise.T), axis=1) for noise in matrices]
+    return np.array([float(weight @ np.log(np.maximum(each, LEAST))) for each in seen])
+
+
+@dataclass(frozen=True, eq=False)
+class LabelTally:
+    """Sums over the rows of a batch, each with its sample weight.
+
+    `right` counts rows by the class that they should have; `weight`, `selected` and `changed` are
+    sums of the weight v of the given label, of v >= 1/2, and of how far v has moved.
+    """
+
+    right: Vector
+    weight: float
+    selected: float
+    changed: float
+    total: float
+
+
+def tally(
+    resident: Resident, message: tuple[Labelling, Labelling], problem: LabelProblem
+) -> LabelTally:
+    """Count the rows as they are labelled now, and what has changed since."""
+    now, before = message
+    last = given_weights(resident, before, problem)
+    weights = given_weights(resident, now, problem)
+    s = importance(resident.batch)
+    return LabelTally(
+        right=s @ targets(resident, now, problem),
+        weight=float(s @ weights),
+        selected=float(s @ (weights >= 0.5)),
+        changed=float(s @ np.abs(weights - last)),
+        total=float(s.sum()),
+    )
+
+
+def given_weights(resident: Resident, labelling: Labelling, problem: LabelProblem) -> Vector:
+    """Return the weight of each row's given label: how probable it is that it is right."""
+    counts = targets(resident, labelling, problem)
+    return np.asarray(np.sum(counts * given(resident.batch, problem), axis=1))
+
+
+def verdicts(
+    resident: Resident, labelling: Labelling, problem: LabelProblem
+) -> tuple[Vector, NDArray[np.intp]]:
+    """Return the weight of each given label, and the number of the most probable class."""
+    counts = targets(resident, labelling, problem)
+    if labelling.noise is None:  # a label that is not let in yet is not known to be another
+        return given_weights(resident, labelling, problem), codes_of(resident.batch, problem)
+    return given_weights(resident, labelling, problem), np.argmax(counts, axis=1)
+
+
+def loss_histograms(resident: Resident, labelling: Labelling, problem: LabelProblem) -> Vector:
+    """Return the histogram of the roots of the losses of each class, shape (classes, 2, bins)."""
+    roots = np.sqrt(label_losses(resident, labelling, problem))
+    codes, s = codes_of(resident.batch, problem), resident.batch.sample_weight
+    members = [np.flatnonzero(codes == number) for number in range(problem.n_classes)]
+    return np.stack([histogram(roots[m], None if s is None else s[m], 1.0) for m in members])

@@ -1,0 +1,26 @@
+"""Models of clean residuals beside corrupted ones, and how they are read off the data."""
+
+from easyfirst.noise.fitting import FittedNoise, Kind, fit_noise, fit_noise_around
+from easyfirst.noise.model import NoiseModel, influence_slope, of_mixture
+from easyfirst.noise.reading import (
+    clean_mass,
+    likely_shares,
+    normal_fits,
+    share_interval,
+)
+from easyfirst.noise.row_scale import ScaleRule
+
+__all__ = [
+    "FittedNoise",
+    "Kind",
+    "NoiseModel",
+    "ScaleRule",
+    "clean_mass",
+    "fit_noise",
+    "fit_noise_around",
+    "influence_slope",
+    "likely_shares",
+    "normal_fits",
+    "of_mixture",
+    "share_interval",
+]

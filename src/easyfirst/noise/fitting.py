@@ -1,0 +1,425 @@
+"""Fitting noise models to the merged signed histogram of the residuals.
+
+Near the center the corrupted part may rise outwards but not fall, so that whatever peaks in the
+middle is clean; further out it is free. Every kind of noise is fitted by expectation maximisation,
+and the one that the data ask for is chosen by the Bayesian information criterion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import groupby
+
+import numpy as np
+from numpy.typing import NDArray
+
+from easyfirst.calibration import PSEUDO_ROWS, ROUNDING, CleanMixture
+from easyfirst.contracts import Matrix, Vector
+from easyfirst.noise.model import LEAST, NoiseModel, log_t, t_weight
+from easyfirst.summaries import N_BINS, LossSummary, bin_edges
+
+# Degrees of freedom that are tried; infinity is the normal.
+DEGREES = (np.inf, 30.0, 15.0, 9.0, 6.0, 4.5, 3.5, 2.8, 2.2, 1.7)
+NEAR = (0.0, 1.2, 2.2, 3.2, 4.2, 5.2, 8.0)  # zones of the corrupted part, in normal scales
+FAR = (8.0, 12.0, 18.0, 27.0, 40.0, 60.0, 100.0, 200.0, 1000.0)  # as they are paid for
+# A level that reaches into the void beyond the last row would make the rows before it unlikely.
+FINE = (*FAR[:6], *(60.0 * 1.25 ** np.arange(1, 65)).tolist())
+RISING = 5  # zones from the center within which the corrupted part may not fall
+WIDE = 1.4826  # normal scale of a median of |residual|
+MUCH_WIDER = 1.5  # from where the two differ
+AS_GOOD = 0.01  # log-likelihood per row that tells nothing about which rows are clean
+FINEST = 1.0 / 16.0  # of a scale: bins below are taken together
+COARSER = 2  # bins that are taken together elsewhere
+MOST_SKEW = 8.0  # of one side's scale over the other's
+MOST_STEPS = 300
+LEAST_STEPS = 6  # from nowhere in particular
+LONGEST_LEAP = 8.0  # over two steps of expectation maximisation, as many times as far
+TOLERANCE = 2e-4  # of a step in the logarithms of the scales, the center over the scale, the share
+VAST = 1e200  # rate: of a pool that is none
+PRICE = 1.0  # of a parameter, in log-likelihood, on top of half the logarithm of the rows
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A member of the family; `zones` is how the corrupted part is cut near the center."""
+
+    has_skew: bool
+    has_tails: bool
+    zones: tuple[float, ...] | None  # None: there is no corrupted part
+
+
+@dataclass(frozen=True)
+class FittedNoise:
+    """A noise model, and its log-likelihood less the price of its parameters."""
+
+    model: NoiseModel
+    worth: float
+    kind: Kind
+
+
+def fit_noise(
+    losses: LossSummary,
+    near: CleanMixture | NoiseModel,
+    kind: Kind | None = None,
+    start: NoiseModel | None = None,
+) -> FittedNoise:
+    """Return the noise model that the residuals ask for, the simplest one that will do.
+
+    `near` gives the scale at which the search begins and by which the zones are laid out. With a
+    `kind`, no other is looked at, and the search may begin at the noise of much the same residuals.
+    """
+    histogram = _Histogram.of(losses, near.scale)
+    spent = 0.0 if losses.studentized else float(losses.n_coef)
+    kinds = [kind] if kind else list(_kinds())
+    found = _Search(histogram, kinds, spent, losses.anchor * ROUNDING).run(start)
+    return max(found, key=lambda each: each.worth)
+
+
+def _kinds() -> Iterator[Kind]:
+    for zones in (None, (0.0, NEAR[-1]), NEAR):
+        for has_skew in (False, True):
+            for has_tails in (False, True):
+                yield Kind(has_skew, has_tails, zones)
+
+
+def fit_noise_around(losses: LossSummary, mixture: CleanMixture) -> FittedNoise:
+    """Return the noise near the scale of a mixture or, if that is as good, near that of all rows.
+
+    On the steep side of skewed noise a normal part is narrow, and so is what is found near it:
+    the free zones of its corrupted part then begin among the clean rows.
+    """
+    found = fit_noise(losses, mixture)
+    wide = WIDE * float(np.sqrt(losses.loss_quantile(0.5)))
+    if wide < MUCH_WIDER * mixture.scale:
+        return found
+    wider = fit_noise(losses, replace(mixture, scale=wide))
+    return wider if wider.worth > found.worth - AS_GOOD * losses.total else found
+
+
+@dataclass(frozen=True, eq=False)
+class _Histogram:
+    """Counts in signed bins, and where the bins lie in units of the scale they are laid out by."""
+
+    counts: Vector
+    middle: Vector
+    width: Vector
+    scale: float
+
+    @classmethod
+    def of(cls, losses: LossSummary, scale: float) -> _Histogram:
+        """Take bins together that say nothing more apart, and leave empty ends out."""
+        edges = bin_edges(losses.anchor)
+        merged = losses.merged
+        filled = np.flatnonzero(merged.sum(axis=0))
+        end = min(
+            max(int(filled[-1]) + 1, int(np.searchsorted(edges, NEAR[-1] * scale))), N_BINS - 1
+        )
+        first = min(max(int(np.searchsorted(edges, FINEST * scale)), 1), end - 1)
+        cuts = np.unique(np.append(np.arange(first, end, COARSER), end))
+        sides = np.add.reduceat(merged[:, :end], np.append(0, cuts[:-1]), axis=1)
+        sides[:, -1] += merged[:, end:].sum(axis=1)  # what lies beyond every bin
+        ends = np.append(0.0, edges[cuts])
+        middle, width = 0.5 * (ends[1:] + ends[:-1]), np.diff(ends)
+        return cls(
+            counts=np.concatenate([sides[0][::-1], sides[1]]),
+            middle=np.concatenate([-middle[::-1], middle]),
+            width=np.concatenate([width[::-1], width]),
+            scale=scale,
+        )
+
+    @cached_property
+    def total(self) -> float:
+        """The number of rows."""
+        return float(self.counts.sum())
+
+    def _cuts(self, near: tuple[float, ...]) -> Vector:
+        """Return where zones end, in scales, as far as there are rows."""
+        reach = np.searchsorted(FINE, self.middle[-1] / self.scale)
+        return np.append(near[1:], FINE[1 : max(int(reach), 1)])
+
+    def zones(self, near: tuple[float, ...]) -> NDArray[np.intp]:
+        """Return the zone of every bin: from far below zero to far above."""
+        cuts = self._cuts(near)
+        distance = np.searchsorted(cuts, np.abs(self.middle) / self.scale, side="right")
+        n = len(cuts) + 1
+        return np.where(self.middle < 0, n - 1 - distance, n + distance)
+
+    def zone_edges(self, near: tuple[float, ...]) -> Vector:
+        """Return where each zone begins."""
+        cuts = self._cuts(near) * self.scale
+        return np.concatenate([[-np.inf], -cuts[::-1], [0.0], cuts])
+
+
+@dataclass(frozen=True, eq=False)
+class _Zones:
+    """The zones of the corrupted part that some of the kinds share, from the center outwards.
+
+    `member` has a row for every bin and a one for its zone, those below zero coming first; zones
+    of both sides have the same widths.
+    """
+
+    near: tuple[float, ...]
+    kinds: slice
+    member: Matrix
+    width: Vector
+    pools: _Pools
+
+    @classmethod
+    def of(cls, data: _Histogram, kinds: Sequence[Kind]) -> Iterator[_Zones]:
+        """Yield the zones of kinds that are ordered by them."""
+        for near, group in groupby(enumerate(kinds), key=lambda pair: pair[1].zones):
+            numbers = [number for number, _ in group]
+            if near is None:
+                continue
+            n = len(data.zone_edges(near)) // 2
+            zone = data.zones(near)
+            outwards = np.where(zone < n, n - 1 - zone, zone)
+            member = np.eye(2 * n)[outwards]
+            width = (data.width @ member)[:n]
+            pools = _Pools.of(width[: min(RISING, len(near) - 1)])
+            yield cls(near, slice(numbers[0], numbers[-1] + 1), member, width, pools)
+
+    def rates(self, corrupted: Matrix, total: float) -> Matrix:
+        """Return the corrupted rows per unit in every zone, over all rows."""
+        rows = (corrupted @ self.member).reshape(len(corrupted), 2, -1)
+        n_near, n_rising = len(self.near) - 1, len(self.pools.means)
+        own = self.width[:n_near]
+        rows[..., :n_near] += PSEUDO_ROWS / max(float(own.sum()), LEAST) * own
+        rates = rows / np.maximum(self.width, LEAST)
+        if n_rising > 1:
+            rates[..., :n_rising] = self.pools.rising(rows[..., :n_rising])
+        return np.asarray(rates.reshape(len(corrupted), -1) / total)
+
+    def levels(self, rates: Vector) -> Vector:
+        """Return the rates from far below zero to far above."""
+        n = len(self.width)
+        return np.concatenate([rates[:n][::-1], rates[n:]])
+
+
+@dataclass(frozen=True, eq=False)
+class _Pools:
+    """All ways to take neighbouring zones together.
+
+    `means` takes the counts of n zones to the mean rates of n * n pools, by where they begin and
+    end; `after` is vast for those that end before they begin.
+    """
+
+    means: Matrix
+    after: Matrix
+
+    @classmethod
+    def of(cls, width: Vector) -> _Pools:
+        """Prepare for zones of these widths."""
+        n = np.arange(len(width))
+        begin, end = n[:, None], n[None, :]
+        inside = (begin <= n[:, None, None]) & (n[:, None, None] <= end)
+        means = inside / np.maximum(np.einsum("zbe,z->be", inside, width), LEAST)
+        after = begin > end
+        return cls(means.reshape(len(n), -1), np.where(after, VAST, 0.0))
+
+    def rising(self, rows: Vector) -> Vector:
+        """Return the most likely rates that do not fall.
+
+        That of a zone is the largest, over where a pool may begin, of the smallest mean rate over
+        where it may end.
+        """
+        means = (rows @ self.means).reshape(*rows.shape, -1) + self.after
+        least = np.minimum.accumulate(means[..., ::-1], axis=-1)[..., ::-1]
+        return np.asarray((least - 2.0 * self.after).max(axis=-2))
+
+
+@dataclass(eq=False)
+class _Search:
+    """Expectation maximisation for several kinds of noise side by side.
+
+    Parameters have a row for every kind, and arrays over the bins as well.
+    """
+
+    histogram: _Histogram
+    kinds: Sequence[Kind]
+    spent: float  # rows' worth of freedom that the coefficients took
+    least: float  # scale below which residuals are rounding
+
+    def run(self, start: NoiseModel | None) -> list[FittedNoise]:
+        """Go to the maximum of the likelihood near the scale of the histogram, or near a start."""
+        self.skewed = np.array([kind.has_skew for kind in self.kinds])
+        self.tailed = np.flatnonzero([kind.has_tails for kind in self.kinds])
+        self.has_zones = np.array([kind.zones is not None for kind in self.kinds])
+        self.zones = list(_Zones.of(self.histogram, self.kinds))
+        if start is None:
+            self._begin()
+        else:
+            self._begin_at(start)
+        least_steps = LEAST_STEPS if start is None else 1
+        at, moved = self._position(), np.zeros((4, len(self.kinds)))
+        for step in range(MOST_STEPS):
+            self._step(with_dof=step % 3 == 2)
+            last, at = at, self._position()
+            before, moved = moved, at - last
+            if step >= least_steps and np.max(np.abs(moved)) < TOLERANCE:
+                break
+            if step >= least_steps and step % 3 == 1:
+                self._leap(last - before, before, moved)
+                at = self._position()
+        return self._found()
+
+    def _begin(self) -> None:
+        data, n = self.histogram, len(self.kinds)
+        scale = max(data.scale, self.least)
+        self.center, self.below, self.above = np.zeros(n), np.full(n, scale), np.full(n, scale)
+        self.dof = np.full(n, np.inf)
+        self.dof[self.tailed] = DEGREES[5]
+        self.share = np.where(self.has_zones, 0.9, 1.0)
+        first = 0.1 / (2.0 * NEAR[-1] * scale)
+        self.rates = [np.full((_size(z.kinds), z.member.shape[1]), first) for z in self.zones]
+
+    def _begin_at(self, start: NoiseModel) -> None:
+        data, n = self.histogram, len(self.kinds)
+        self.center, self.below, self.above, self.dof, self.share = (
+            np.full(n, value)
+            for value in (start.center, start.below, start.above, start.dof, start.share)
+        )
+        rows = start.corrupted_density(data.middle) * data.width * data.total
+        corrupted = np.tile(rows, (n, 1))
+        self.rates = [z.rates(corrupted[z.kinds], data.total) for z in self.zones]
+
+    def _step(self, with_dof: bool) -> None:
+        """Do one step of expectation maximisation."""
+        data = self.histogram
+        clean = data.counts * self._posterior()
+        self._fit_clean_part(clean, with_dof)
+        corrupted = data.counts - clean
+        self.rates = [z.rates(corrupted[z.kinds], data.total) for z in self.zones]
+
+    def _leap(self, start: Matrix, first: Matrix, second: Matrix) -> None:
+        """Go where two steps from a start seem to lead, by squared extrapolation."""
+        bend = second - first
+        length = np.linalg.norm(first, axis=0) / np.maximum(np.linalg.norm(bend, axis=0), LEAST)
+        length = np.clip(length, 1.0, LONGEST_LEAP)
+        beyond = np.square(length - 1.0) * bend + 2.0 * (length - 1.0) * (first + bend)
+        beyond = np.where(np.max(np.abs(beyond), axis=0) < 1.0, beyond, 0.0)
+        center, below, above, share = start + first + second + beyond
+        self.below, self.above = np.maximum(np.exp([below, above]), self.least)
+        self.center = np.where(self.skewed, center * 0.5 * (self.below + self.above), 0.0)
+        most = 1.0 - 2.0 * PSEUDO_ROWS / self.histogram.total
+        self.share = np.where(self.has_zones, np.clip(share, 1e-3, most), self.share)
+
+    def _position(self) -> Matrix:
+        scale = 0.5 * (self.below + self.above)
+        return np.array([self.center / scale, np.log(self.below), np.log(self.above), self.share])
+
+    def _clean_density(self) -> Matrix:
+        data, center = self.histogram, self.center[:, None]
+        self._is_below = data.middle < center
+        self._away = data.middle - center
+        scale = np.where(self._is_below, self.below[:, None], self.above[:, None])
+        self._squares = np.square(self._away / scale)
+        logs = log_t(self._squares, np.inf)
+        if self.tailed.size:
+            logs[self.tailed] = log_t(self._squares[self.tailed], self.dof[self.tailed, None])
+        height = self.share / (0.5 * (self.below + self.above))
+        return np.asarray(height[:, None] * np.exp(logs, out=logs))
+
+    def _corrupted_density(self) -> Matrix:
+        density = np.zeros((len(self.kinds), self.histogram.middle.size))
+        for zones, rates in zip(self.zones, self.rates, strict=True):
+            density[zones.kinds] = rates @ zones.member.T
+        return density
+
+    def _posterior(self) -> Matrix:
+        clean = self._clean_density()
+        return np.asarray(clean / np.maximum(clean + self._corrupted_density(), LEAST))
+
+    def _fit_clean_part(self, clean: Matrix, with_dof: bool) -> None:
+        data = self.histogram
+        rows = np.maximum(clean.sum(axis=1), 1e-3)
+        most = 1.0 - 2.0 * PSEUDO_ROWS / data.total
+        self.share = np.where(self.has_zones, np.minimum(rows / data.total, most), self.share)
+        pull = clean
+        if self.tailed.size:
+            pull = clean.copy()
+            dof = self.dof[self.tailed, None]
+            pull[self.tailed] *= t_weight(self._squares[self.tailed], dof)
+        self._fit_scales(pull, rows)
+        if with_dof and self.tailed.size:
+            self._clean_density()
+            squares, degrees = self._squares[self.tailed, None], np.array(DEGREES[1:])[:, None]
+            likelihood = np.einsum("kb,kdb->kd", clean[self.tailed], log_t(squares, degrees))
+            self.dof[self.tailed] = degrees[np.argmax(likelihood, axis=1), 0]
+
+    def _fit_scales(self, pull: Matrix, rows: Vector) -> None:
+        data, is_below = self.histogram, self._is_below
+        if self.skewed.any():
+            precision = np.where(is_below, self.below[:, None], self.above[:, None])
+            precision = pull / np.square(precision)
+            center = precision @ data.middle / np.maximum(precision.sum(axis=1), LEAST)
+            self.center = np.where(self.skewed, center, 0.0)
+            self._away = data.middle - self.center[:, None]
+            is_below = data.middle < self.center[:, None]
+        # Rows are spread over their bins, which adds a twelfth of the squared width.
+        squares = pull * (np.square(self._away) + np.square(data.width) / 12.0)
+        freedom = np.maximum(1.0 - self.spent / rows, 0.25)
+        below = np.sum(squares, axis=1, where=is_below)
+        above = np.maximum((squares.sum(axis=1) - below) / freedom, LEAST)
+        below = np.maximum(below / freedom, LEAST)
+        # Stationary for the density 2 / (below + above) t(r / scale of its side).
+        roots = np.cbrt([below, above])
+        sides = roots * np.sqrt(roots.sum(axis=0) / rows)
+        sides = np.maximum(sides, sides.max(axis=0) / MOST_SKEW)
+        sides = np.where(self.skewed, sides, np.sqrt((below + above) / rows))
+        self.below, self.above = np.maximum(sides, self.least)
+
+    def _found(self) -> list[FittedNoise]:
+        data = self.histogram
+        density = self._clean_density() + self._corrupted_density()
+        floor = 1e-12 / (data.scale * data.total)
+        likelihood = np.log(np.maximum(density, floor)) @ data.counts
+        zones = {z.near: (z, rates) for z, rates in zip(self.zones, self.rates, strict=True)}
+        return [
+            self._one(number, kind, float(likelihood[number]), zones.get(kind.zones or ()))
+            for number, kind in enumerate(self.kinds)
+        ]
+
+    def _one(
+        self, number: int, kind: Kind, likelihood: float, parted: tuple[_Zones, Matrix] | None
+    ) -> FittedNoise:
+        data = self.histogram
+        below, above = float(self.below[number]), float(self.above[number])
+        size = 2.0 * kind.has_skew + kind.has_tails
+        share, edges = float(self.share[number]), np.array([-np.inf, 0.0])
+        # A fraction of a row is taken for granted: no finite row is ever certain.
+        levels = np.full(2, PSEUDO_ROWS / (NEAR[-1] * 0.5 * (below + above)) / data.total)
+        if parted is None:
+            share = 1.0 - 2.0 * PSEUDO_ROWS / max(data.total, 1.0)
+        else:
+            zones, rates = parted
+            edges = data.zone_edges(zones.near)
+            levels = zones.levels(rates[number - zones.kinds.start])
+            used = zones.levels(data.counts @ zones.member) > 0
+            size += (2.0 if len(zones.near) == 2 else 8.0) + 0.5 * _far_zones(used, zones.near)
+        price = (0.5 * np.log(max(data.total, 20.0)) + PRICE) * size
+        model = NoiseModel(
+            total=data.total,
+            share=share,
+            center=float(self.center[number]),
+            below=below,
+            above=above,
+            dof=float(self.dof[number]),
+            edges=tuple(edges.tolist()),
+            levels=tuple(levels.tolist()),
+        )
+        return FittedNoise(model, likelihood - price, kind)
+
+
+def _size(part: slice) -> int:
+    return int(part.stop - part.start)
+
+
+def _far_zones(used: NDArray[np.bool_], near: tuple[float, ...]) -> int:
+    """Return how many zones hold rows beyond those near, fine ones taken together."""
+    middle, n_near = len(used) // 2, len(near) - 1
+    together = np.searchsorted(FAR, FINE, side="right")
+    sides = used[: middle - n_near][::-1], used[middle + n_near :]
+    return sum(np.unique(together[: side.size][side]).size for side in sides)

@@ -1,0 +1,207 @@
+"""CSV text as a table of texts, with errors that name the line and the column."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+
+from easyfirst.tables.errors import TableError, listed, reason
+from easyfirst.tables.kinds import DELIMITER_KEY
+from easyfirst.tables.places import HEAD_BYTES, Place
+
+if TYPE_CHECKING:
+    from easyfirst.tables.reading import TableFormat
+
+DELIMITERS = (",", ";", "\t", "|")
+BLOCK_BYTES = 1 << 22  # of text per thread at a time
+MOST_PREAMBLE = 20  # lines before the heading, such as the title of an export
+PACKED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
+
+# How other kinds of file begin, and what to do about them.
+FOREIGN = {
+    b"PK\x03\x04": "a zip archive or an Excel workbook; let its name end in .zip or .xlsx",
+    b"\xd0\xcf\x11\xe0": "an old Excel workbook; save it as .xlsx, or export it as CSV",
+    b"\x1f\x8b": "compressed with gzip; let its name end in .csv.gz",
+    b"(\xb5/\xfd": "compressed with Zstandard; let its name end in .csv.zst",
+    b"ARROW1": "an Arrow (Feather) file; let its name end in .feather",
+    b"SQLite format 3": "a SQLite database; let its name end in .sqlite",
+    b"%PDF": "a PDF document; export the table as CSV or Parquet",
+}
+
+
+def read_csv(place: Place, form: TableFormat, notes: list[str]) -> pa.Table:
+    """Read a CSV file, every column as text; what a reader should know is added to the notes."""
+    compression = PACKED.get(place.suffixes[-1] if place.suffixes else "")
+    if compression is None:
+        require_text(place, form)
+    lines = _first_lines(place, form, compression)
+    skipped, delimiter = _heading(lines, form)
+    if skipped:
+        notes.append(f"{place.name}: {skipped} lines before the names of the columns skipped")
+    if any(f'{delimiter} "' in line for line in lines):
+        place, compression = _without_blanks(place, compression, delimiter), None
+    table = _parsed(place, form, delimiter, compression, skipped)
+    return table.replace_schema_metadata({DELIMITER_KEY: delimiter.encode()})
+
+
+def require_text(place: Place, form: TableFormat) -> None:
+    """Refuse a file that is no text in the encoding named."""
+    head = place.head()
+    for magic, kind in FOREIGN.items():
+        if head.startswith(magic):
+            raise TableError(f"{place.name} is {kind}")
+    if head.lstrip()[:9].lower().startswith((b"<!doctype", b"<html", b"<?xml")):
+        raise TableError(f"{place.name} is a web page or XML; export the table as CSV or Parquet")
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) and "16" not in form.encoding:
+        raise TableError(f"{place.name} is UTF-16 text; say so with --encoding utf-16")
+    if b"\x00" in head and "16" not in form.encoding and "32" not in form.encoding:
+        raise TableError(f"{place.name} is not a text file")
+
+
+def _first_lines(place: Place, form: TableFormat, compression: str | None) -> list[str]:
+    try:
+        with place.stream(compression) as file:
+            head = file.read(HEAD_BYTES)
+        text = bytes(head).decode(form.encoding, errors="replace")
+    except (OSError, pa.ArrowException) as error:
+        raise TableError(f"{place.name} cannot be unpacked: {reason(error)}") from error
+    except LookupError:
+        raise TableError(f"{form.encoding!r} is not the name of a text encoding") from None
+    return text.removeprefix("\ufeff").splitlines()
+
+
+def _heading(lines: list[str], form: TableFormat) -> tuple[int, str]:
+    """Return how many lines come before the heading, and the delimiter.
+
+    A line "sep=;" as Excel writes it names the delimiter. Lines of at most one value before lines
+    of several are a title.
+    """
+    said = re.match(r"sep=(.)$", lines[0].strip('"')) if lines else None
+    if said:
+        return 1, form.delimiter or said.group(1)
+    blank = next((i for i, line in enumerate(lines) if line.strip()), 0)
+    delimiter = form.delimiter or _likely_delimiter(lines[blank:])
+    bare = [_outside_quotes(line) for line in lines]
+    counts = [line.count(delimiter) for line in bare]
+    usual = _usual(counts)
+    for number, line in enumerate(bare[:MOST_PREAMBLE]):
+        if usual and counts[number] == usual and not _is_title(line, delimiter):
+            skipped = all(_is_title(each, delimiter) for each in bare[blank:number])
+            return (number if skipped and number > blank else 0), delimiter
+    return 0, delimiter
+
+
+def _is_title(line: str, delimiter: str) -> bool:
+    """Whether a line holds nothing but a text in its first cell; the heading of two columns may."""
+    first, *others = line.split(delimiter)
+    return not any(cell.strip() for cell in others) and (len(others) != 1 or not first.strip())
+
+
+def _without_blanks(place: Place, compression: str | None, delimiter: str) -> Place:
+    """Return the file without blanks before quotes, which would make these part of the value."""
+    with place.stream(compression) as file:
+        raw = bytes(file.read())
+    mark = re.escape(delimiter.encode())
+    return replace(place, path=None, content=re.sub(mark + rb' +"', delimiter.encode() + b'"', raw))
+
+
+def _likely_delimiter(lines: list[str]) -> str:
+    """Return the delimiter that the heading has most of, or that later lines have all alike."""
+    first = _outside_quotes(lines[0]) if lines else ""
+    if any(mark in first for mark in DELIMITERS) or len(lines) < MOST_PREAMBLE:
+        return max(DELIMITERS, key=first.count)
+    body = [_outside_quotes(line) for line in lines[MOST_PREAMBLE // 2 : -1] if line.strip()]
+    alike = {mark: min((line.count(mark) for line in body), default=0) for mark in DELIMITERS}
+    return max(DELIMITERS, key=alike.__getitem__)
+
+
+def _outside_quotes(line: str) -> str:
+    return re.sub(r'"[^"]*"', "q", line)
+
+
+def _usual(counts: list[int]) -> int:
+    """Return how many delimiters most lines have, the last, perhaps cut, left away."""
+    known = counts[:-1] if len(counts) > 2 else counts
+    return Counter(known).most_common(1)[0][0] if known else 0
+
+
+def _parsed(
+    place: Place, form: TableFormat, delimiter: str, compression: str | None, skipped: int
+) -> pa.Table:
+    """Parse with all threads; where that fails, again with line breaks allowed, then line by line.
+
+    Only the last, slow way knows the number of a wrong line.
+    """
+    attempts = ((True, False), (True, True), (False, True))
+    names: list[str] = []
+    for threads, newlines in attempts:
+        options: dict[str, Any] = {
+            "read_options": pa_csv.ReadOptions(
+                use_threads=threads,
+                encoding=form.encoding,
+                block_size=BLOCK_BYTES,
+                skip_rows=skipped,
+            ),
+            "parse_options": pa_csv.ParseOptions(delimiter=delimiter, newlines_in_values=newlines),
+        }
+        try:
+            names = _names(place, form, compression, options)
+            with place.stream(compression) as file:
+                return pa_csv.read_csv(file, convert_options=_as_text(form, names), **options)
+        except pa.ArrowInvalid as error:
+            failure = error
+        except LookupError:
+            raise TableError(f"{form.encoding!r} is not the name of a text encoding") from None
+        except UnicodeDecodeError as error:
+            raise TableError(f"{place.name} is not {form.encoding} text: {error}") from error
+    raise TableError(_explained(place, form, delimiter, names, str(failure))) from failure
+
+
+def _names(
+    place: Place, form: TableFormat, compression: str | None, options: dict[str, Any]
+) -> list[str]:
+    """Return the names of the columns."""
+    wrong = f"{place.name} is not {form.encoding} text (see the names of the columns)"
+    try:
+        with place.stream(compression) as file, pa_csv.open_csv(file, **options) as reader:
+            return list(reader.schema.names)
+    except UnicodeDecodeError as error:
+        raise TableError(f"{wrong}; name its encoding, for example --encoding latin-1") from error
+
+
+def _as_text(form: TableFormat, names: list[str]) -> Any:
+    usual = pa_csv.ConvertOptions()
+    return pa_csv.ConvertOptions(
+        null_values=[*usual.null_values, *form.missing],
+        strings_can_be_null=True,
+        column_types={name: pa.string() for name in names},
+    )
+
+
+def _explained(
+    place: Place, form: TableFormat, delimiter: str, names: list[str], message: str
+) -> str:
+    """Turn a message of the CSV parser into one that says where to look."""
+    wrong = re.search(r"Row #(\d+): Expected (\d+) columns, got (\d+)", message)
+    if wrong:
+        line, expected, got = wrong.groups()
+        return (
+            f"{place.name}, line {line}: {got} values where the heading has {expected} names "
+            f"(delimiter {delimiter!r}); fix the line, or name another --delimiter"
+        )
+    undecoded = re.search(r"CSV column #(\d+):.*invalid UTF8", message)
+    if undecoded:
+        return (
+            f"{place.name} is not {form.encoding} text (see column "
+            f"{listed([names[int(undecoded.group(1))]])}); name its encoding, for example "
+            f"--encoding latin-1"
+        )
+    if "Empty CSV" in message:
+        return f"{place.name} has no columns: its first line is empty"
+    return f"{place.name} is not a CSV file that can be read: {message.splitlines()[0]}"

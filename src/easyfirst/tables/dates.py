@@ -1,0 +1,227 @@
+"""Dates and times in text and in numbers: which format a column has, and its values as days."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from easyfirst.contracts import Vector
+from easyfirst.tables.identifiers import is_named_like_id
+
+DAY_SECONDS = 86_400.0
+MOSTLY = 0.95  # share of values that a format must read
+SAMPLE = 200  # different texts on which formats are tried before all of them are read
+EPOCH = "epoch "  # before the unit of numbers that count from 1970
+EPOCH_UNITS = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
+YMD = "%Y%m%d"
+TIMES_ONLY = ("%H:%M:%S", "%H:%M", "%H.%M.%S", "%H:%M:%S.%f", "%I:%M %p", "%I:%M:%S %p", "%I %p")
+
+# What a text must look like, and the formats that may read it.
+_DAYS = {
+    r"\d{4}-\d{1,2}-\d{1,2}": ("%Y-%m-%d",),
+    r"\d{4}/\d{1,2}/\d{1,2}": ("%Y/%m/%d",),
+    r"\d{4}\.\d{1,2}\.\d{1,2}\.?": ("%Y.%m.%d",),
+    r"(?:19|20)\d{6}": (YMD,),
+    r"\d{1,2}\.\d{1,2}\.\d{4}": ("%d.%m.%Y", "%m.%d.%Y"),
+    r"\d{1,2}\.\d{1,2}\.\d{2}": ("%d.%m.%y",),
+    r"\d{1,2}/\d{1,2}/\d{4}": ("%m/%d/%Y", "%d/%m/%Y"),
+    r"\d{1,2}/\d{1,2}/\d{2}": ("%m/%d/%y", "%d/%m/%y"),
+    r"\d{1,2}-\d{1,2}-\d{4}": ("%d-%m-%Y", "%m-%d-%Y"),
+    r"\d{1,2}-\d{1,2}-\d{2}": ("%d-%m-%y", "%m-%d-%y"),
+    r"\d{1,2}-[A-Za-z]{3}-\d{4}": ("%d-%b-%Y",),
+    r"\d{1,2}-[A-Za-z]{3}-\d{2}": ("%d-%b-%y",),
+    r"\d{1,2}[A-Za-z]{3}\d{4}": ("%d%b%Y",),
+    r"\d{1,2}\.? [A-Za-z]+ \d{4}": ("%d %b %Y", "%d %B %Y", "%d. %B %Y", "%d. %b %Y"),
+    r"[A-Za-z]+ \d{1,2},? \d{4}": ("%b %d, %Y", "%B %d, %Y", "%b %d %Y", "%B %d %Y"),
+    r"[A-Za-z]+,? [A-Za-z]+ \d{1,2},? \d{4}": ("%A, %B %d, %Y", "%a %b %d %Y"),
+    r"[A-Za-z]+, \d{1,2} [A-Za-z]+ \d{4}": ("%a, %d %b %Y", "%A, %d %B %Y"),
+    r"\d{4}-\d{2}": ("%Y-%m",),
+    r"\d{4}/\d{2}": ("%Y/%m",),
+    r"\d{1,2}/\d{4}": ("%m/%Y",),
+    r"[A-Za-z]+ \d{4}": ("%b %Y", "%B %Y"),
+    r"[A-Za-z]{3}-\d{2}": ("%b-%y",),
+    r"[A-Za-z]{3}-\d{4}": ("%b-%Y",),
+}
+_TIMES = {
+    r"": ("",),
+    r"[ T]\d{1,2}:\d{2}": (" %H:%M", "T%H:%M"),
+    r"[ T]\d{1,2}:\d{2}:\d{2}": (" %H:%M:%S", "T%H:%M:%S"),
+    r"[ T]\d{1,2}:\d{2}:\d{2}\.\d+": (" %H:%M:%S.%f", "T%H:%M:%S.%f"),
+    r"[ T]\d{1,2}:\d{2}:\d{2}(?:Z|[-+]\d\d:?\d\d)": (" %H:%M:%S%z", "T%H:%M:%S%z"),
+    r"[ T]\d{1,2}:\d{2}:\d{2}\.\d+(?:Z|[-+]\d\d:?\d\d)": (" %H:%M:%S.%f%z", "T%H:%M:%S.%f%z"),
+    r",? \d{1,2}:\d{2} ?[AaPp][Mm]": (" %I:%M %p", ", %I:%M %p", " %I:%M%p"),
+    r",? \d{1,2}:\d{2}:\d{2} ?[AaPp][Mm]": (" %I:%M:%S %p", ", %I:%M:%S %p"),
+    r" \d{1,2}\.\d{2}": (" %H.%M",),
+    r" \d{1,2}\.\d{2}\.\d{2}": (" %H.%M.%S",),
+}
+_CLOCK = r"^\d{1,2}[:.]\d{2}([:.]\d{2})?(\.\d+)?$|^\d{1,2}(:\d{2}){0,2} ?[AaPp][Mm]$"
+_NAMED = re.compile(r"(?i)date|time|epoch|stamp|created|updated|modified|_ts$|^ts$|_at$")
+_SHORTEST, _LONGEST = 4, 40
+_SINCE, _UNTIL = 631_152_000.0, 2_208_988_800.0  # 1990 to 2040, in seconds of the epoch
+_WIDEST = 30 * 365.25 * DAY_SECONDS  # of numbers that nothing but their size shows to be times
+
+
+@dataclass(frozen=True)
+class FoundDates:
+    """A format of dates, and another that reads all values as well, with other dates.
+
+    `days` is the column in this format.
+    """
+
+    format: str
+    rival: str | None = None
+    days: Any = field(default=None, compare=False, repr=False)
+
+
+def find_format(column: pa.ChunkedArray, day_first: bool = False) -> FoundDates | None:
+    """Return the format that reads most texts of a column, or None.
+
+    `day_first` decides between day/month and month/day where all values allow both and neither
+    order puts the rows in sequence.
+    """
+    encoded = _encoded(column)
+    texts = encoded.dictionary.to_pylist()
+    sample = [text for text in texts[:SAMPLE] if text]
+    if not sample or not all(_SHORTEST <= len(text) <= _LONGEST for text in sample[:5]):
+        return None
+    allowed = [found for found in _candidates(sample) if _share(sample, found) >= MOSTLY - 0.1]
+    days = {found: _days(texts, found) for found in allowed}
+    shares = {found: float(np.mean(~np.isnan(each))) for found, each in days.items()}
+    best = max(shares.values(), default=0.0)
+    if best < MOSTLY:
+        return None
+    equal = {found: _spread(days[found], encoded) for found in allowed if shares[found] == best}
+    if len(equal) == 1:
+        ((form, only),) = equal.items()
+        return FoundDates(form, None, only)
+    return _more_orderly(equal, day_first)
+
+
+def find_number_format(name: str, values: Vector) -> str | None:
+    """Return the format of numbers that are dates, as 20240131 or seconds since 1970, or None."""
+    if values.size < 2 or np.any(values != np.rint(values)) or is_named_like_id(name):
+        return None
+    low, high = float(values.min()), float(values.max())
+    if low >= 19_000_101 and high <= 21_001_231:
+        texts = [f"{value:.0f}" for value in np.unique(values)]
+        return YMD if _share(texts, YMD) == 1.0 else None
+    named = _NAMED.search(name) is not None
+    for unit, per_second in EPOCH_UNITS.items():
+        first, last = low / per_second, high / per_second
+        if first >= _SINCE and last <= _UNTIL and (named or 0 < last - first <= _WIDEST):
+            return EPOCH + unit
+    return None
+
+
+def parse(column: pa.ChunkedArray, form: str) -> Vector:
+    """Return texts as days since 1970, times of day as days; NaN where the format does not fit."""
+    encoded = _encoded(column)
+    return _spread(_days(encoded.dictionary.to_pylist(), form), encoded)
+
+
+def from_numbers(values: Vector, form: str) -> Vector:
+    """Return numbers that are dates as days since 1970."""
+    if form.startswith(EPOCH):
+        return np.asarray(values / (EPOCH_UNITS[form.removeprefix(EPOCH)] * DAY_SECONDS))
+    known, places = np.unique(values, return_inverse=True)
+    texts = ["" if np.isnan(value) else f"{value:.0f}" for value in known]
+    return np.asarray(_days(texts, form)[places])
+
+
+def is_format(form: str) -> bool:
+    """Whether a text is a format that this module can have found."""
+    if form.startswith(EPOCH):
+        return form.removeprefix(EPOCH) in EPOCH_UNITS
+    dates = {day + time for days in _DAYS.values() for day in days for time in _all_times()}
+    return form in dates or form in TIMES_ONLY
+
+
+def shown(form: str) -> str:
+    """Return a format as people write it.
+
+    Examples
+    --------
+    >>> shown("%d.%m.%Y %H:%M"), shown("epoch s")
+    ('dd.mm.yyyy HH:MM', 'seconds since 1970')
+    """
+    units = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
+    if form.startswith(EPOCH):
+        return f"{units[form.removeprefix(EPOCH)]} since 1970"
+    words = {"%Y": "yyyy", "%y": "yy", "%m": "mm", "%d": "dd", "%H": "HH", "%M": "MM", "%S": "SS"}
+    words |= {"%f": "ffffff", "%b": "mon", "%B": "month", "%p": "AM/PM", "%I": "hh", "%z": "zone"}
+    words |= {"%a": "day", "%A": "day"}
+    return re.sub(r"%[A-Za-z]", lambda found: words[found.group()], form)
+
+
+def _all_times() -> list[str]:
+    return [time for times in _TIMES.values() for time in times]
+
+
+def _candidates(sample: list[str]) -> list[str]:
+    """Return the formats whose look some of the first texts have."""
+    found: dict[str, None] = {}
+    for text in sample[:5]:
+        if re.match(_CLOCK, text):
+            found.update(dict.fromkeys(TIMES_ONLY))
+        for day, days in _DAYS.items():
+            for time, times in _TIMES.items():
+                if re.fullmatch(day + time, text):
+                    found.update((a + b, None) for a in days for b in times)
+    return list(found)
+
+
+def _timestamps(texts: list[Any], form: str) -> Any:
+    zoned = "%z" in form
+    return pd.to_datetime(pd.Series(texts, dtype=object), format=form, errors="coerce", utc=zoned)
+
+
+def _share(texts: list[str], form: str) -> float:
+    return float(_timestamps(texts, form).notna().mean())
+
+
+def _days(texts: list[Any], form: str) -> Vector:
+    if not texts:
+        return np.empty(0)
+    found = _timestamps(texts, form)
+    found = found.dt.tz_localize(None) if "%z" in form else found
+    origin = pd.Timestamp("1900-01-01") if form in TIMES_ONLY else pd.Timestamp(0)
+    return np.asarray((found - origin).dt.total_seconds() / DAY_SECONDS, dtype=np.float64)
+
+
+def _encoded(column: pa.ChunkedArray) -> Any:
+    """Return the different texts of a column, and where each is."""
+    trimmed = pc.utf8_trim_whitespace(column.cast(pa.string()))
+    whole = pa.concat_arrays(trimmed.chunks) if trimmed.num_chunks else pa.array([], pa.string())
+    return whole.dictionary_encode()
+
+
+def _spread(days: Vector, encoded: Any) -> Vector:
+    """Return the days of every row."""
+    places = encoded.indices.fill_null(-1).to_numpy(False)
+    return np.asarray(np.append(days, np.nan)[places])
+
+
+def _more_orderly(rivals: dict[str, Vector], day_first: bool) -> FoundDates:
+    """Choose between formats that read the same texts: the one that puts the rows in sequence."""
+    steps = {form: np.diff(days) for form, days in rivals.items()}
+    disorder = {
+        form: min(int(np.sum(each < 0)), int(np.sum(each > 0))) for form, each in steps.items()
+    }
+    least = min(disorder.values())
+    orderly = [form for form in rivals if disorder[form] == least]
+    wanted = [form for form in orderly if (form.find("%d") < form.find("%m")) == day_first]
+    dotted = [form for form in orderly if form.startswith("%d.")]
+    chosen = (dotted or wanted or orderly)[0]
+    others = [
+        form
+        for form, days in rivals.items()
+        if not np.array_equal(days, rivals[chosen], equal_nan=True)
+    ]
+    rival = others[0] if others and not dotted else None
+    return FoundDates(chosen, rival, rivals[chosen])

@@ -1,0 +1,270 @@
+"""Any regressor: numbers are judged by models that have not seen them."""
+
+import pickle
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.compose import make_column_transformer
+from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.linear_model import LinearRegression, Ridge
+from sklearn.model_selection import cross_val_score
+from sklearn.neighbors import KNeighborsRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.tree import DecisionTreeRegressor
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import easyfirst
+from easyfirst import SelfPaced
+from easyfirst.errors import NoSingleModelWarning
+from easyfirst.estimators.any_values import ValueSettings, bare_is_better
+from easyfirst.estimators.out_of_fold import equal_rows, folds, predicted
+from easyfirst.estimators.paced_rows import Fits, Rows
+from easyfirst.regularizers import Hard
+
+TREE = DecisionTreeRegressor(min_samples_leaf=8, random_state=0)
+QUICK = HistGradientBoostingRegressor(
+    loss="absolute_error", max_iter=25, max_leaf_nodes=12, min_samples_leaf=8
+)
+CONFIGURATIONS = [
+    SelfPaced(LinearRegression(), start=LinearRegression(), n_repeats=1),
+    SelfPaced(Ridge(), n_folds=2, n_repeats=1, max_rounds=2),
+]
+
+
+# Noise and constants are fitted on purpose.
+@pytest.mark.filterwarnings("ignore::easyfirst.errors.NoSingleModelWarning")
+@parametrize_with_checks(CONFIGURATIONS)
+def test_scikit_learns_check_passes(estimator, check):
+    check(estimator)
+
+
+def curve(n=400, share=0.2, seed=0, kind="far"):
+    """A curve that no line follows, and a share of wrong values."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(0.0, 6.0, (n, 2))
+    clean = np.arange(n) >= share * n
+    truth = 10.0 + 3.0 * np.sin(2.0 * X[:, 0]) + X[:, 1]
+    y = truth + 0.2 * rng.standard_normal(n)
+    if kind == "far":
+        y[~clean] = rng.uniform(-20.0, 40.0, int(np.sum(~clean)))
+    elif kind == "ten":
+        y[~clean] *= 10.0
+    elif kind == "sentinel":
+        y[~clean] = -999.0
+    elif kind == "swapped":
+        y[~clean] = rng.permutation(y[~clean])
+    return X, y, clean, truth
+
+
+def paced(estimator=TREE, **more):
+    """Self-paced learning with few and quick fits."""
+    return SelfPaced(estimator, **({"start": QUICK, "n_folds": 4, "n_repeats": 1} | more))
+
+
+@pytest.mark.parametrize("kind", ["far", "ten", "sentinel", "swapped"])
+def test_wrong_values_are_found_around_a_curve(kind):
+    X, y, clean, truth = curve(600, 0.3, kind=kind)
+    boosting = HistGradientBoostingRegressor(max_iter=40, max_leaf_nodes=12, min_samples_leaf=8)
+    model = paced(boosting).fit(X, y)
+    far = np.abs(y - truth) > 2.0
+    assert np.mean(~model.selected_[far]) > 0.8
+    assert np.mean(clean[~model.selected_]) < 0.1
+    bare = boosting.fit(X[clean], y[clean])
+    error = np.mean(np.abs(model.predict(X) - truth))
+    assert error < 1.5 * np.mean(np.abs(bare.predict(X) - truth))
+    assert model.n_fits_ <= 4 * (model.max_rounds + 1) + 1
+
+
+def test_where_nothing_is_wrong_the_model_is_the_bare_one():
+    X, y, *_ = curve(share=0.0)
+    model = paced(TREE).fit(X, y)
+    assert np.mean(~model.selected_) < 0.01
+    np.testing.assert_array_equal(model.predict(X), clone(TREE).fit(X, y).predict(X))
+
+
+def test_rows_that_a_model_has_memorised_are_still_found():
+    X, y, clean, _ = curve()
+    memorising = DecisionTreeRegressor(random_state=0)
+    assert memorising.fit(X, y).score(X, y) == 1.0
+    model = paced(memorising).fit(X, y)
+    assert np.mean(~model.selected_[~clean]) > 0.8
+
+
+def test_estimators_without_sample_weights_get_the_selected_rows():
+    X, y, clean, truth = curve(kind="sentinel")
+    model = paced(KNeighborsRegressor()).fit(X, y)
+    assert not np.any(model.selected_ & ~clean)
+    assert np.mean(model.selected_[clean]) > 0.95
+    assert np.mean(np.abs(model.predict(X) - truth)) < 1.0
+    assert model.estimator_.n_samples_fit_ == model.selected_.sum()
+
+
+def test_a_pipeline_weighs_its_last_step():
+    X, y, clean, _ = curve(kind="sentinel")
+    pipeline = make_pipeline(StandardScaler(), TREE)
+    model = paced(pipeline).fit(X, y)
+    assert not np.any(model.selected_ & ~clean)
+    assert np.mean(model.selected_[clean]) > 0.95
+    inside = make_pipeline(StandardScaler(), paced(TREE)).fit(X, y)
+    assert set(easyfirst.suspects(inside, X, y)["row_id"]) >= set(np.flatnonzero(~clean))
+    assert cross_val_score(model, X[clean], y[clean], cv=2).min() > 0.5
+
+
+def test_frames_with_text_reach_the_estimator_as_they_are():
+    X, y, clean, _ = curve(kind="sentinel")
+    frame = pd.DataFrame({"wave": X[:, 0], "kind": np.where(X[:, 1] > 3.0, "high", "low")})
+    columns = make_column_transformer((OneHotEncoder(), ["kind"]), remainder="passthrough")
+    model = paced(make_pipeline(columns, TREE), start=None).fit(frame, y)
+    assert np.mean(~model.selected_[~clean]) > 0.9
+    assert np.mean(model.selected_[clean]) > 0.95
+    suspects = model.suspects(frame, y)
+    assert list(suspects["row_id"]) == list(suspects.index)
+    assert model.predict(frame).shape == y.shape
+    assert list(model.feature_names_in_) == ["wave", "kind"]
+
+
+def test_sparse_rows_are_taken_where_the_estimator_takes_them():
+    X, y, clean, _ = curve(kind="sentinel")
+    model = paced(Ridge(), start=None).fit(sp.csr_array(X), y)
+    assert np.mean(~model.selected_[~clean]) > 0.9
+
+
+def test_rows_of_the_fit_are_judged_by_models_that_have_not_seen_them():
+    X, y, clean, _ = curve()
+    model = paced(TREE).fit(X, y)
+    judged = model.judge(X, y)
+    np.testing.assert_array_equal(judged.weight, model.weights_)
+    np.testing.assert_array_equal(judged.predicted, model.out_of_fold_)
+    new = model.judge(X[:50], y[:50])
+    np.testing.assert_array_equal(new.predicted, model.predict(X[:50]))
+    np.testing.assert_array_equal(new.weight, model.clean_probability(X[:50], y[:50]))
+    assert np.mean(new.is_wrong == ~clean[:50]) > 0.8
+
+
+def test_intervals_hold_for_new_clean_rows():
+    X, y, *_ = curve(1500, 0.2)
+    model = paced(TREE).fit(X[:1000], y[:1000])
+    low, high = model.predict_interval(X[1000:], coverage=0.9).T
+    assert 0.84 < np.mean((low <= y[1000:]) & (y[1000:] <= high)) < 0.96
+    with pytest.raises(ValueError, match="coverage must lie between 0 and 1"):
+        model.predict_interval(X, coverage=90)
+
+
+def test_a_bad_batch_is_believed_less():
+    X, y, _, _ = curve(600, share=0.0)
+    batches = np.repeat(["a", "b", "c"], 200)
+    y[batches == "b"] += np.where(np.arange(200) % 10 < 8, 12.0, 0.0)
+    model = paced(TREE).fit(X, y, batches=batches)
+    assert model.batch_clean_share_[1] < 0.4
+    assert model.batch_clean_share_[[0, 2]].min() > 0.9
+    alone = paced(TREE).fit(X, y)
+    assert model.weights_[batches == "b"].mean() < alone.weights_[batches == "b"].mean() + 0.02
+
+
+def test_answers_of_a_person_are_honoured():
+    X, y, *_ = curve(kind="sentinel")
+    trusted, rejected = np.zeros((2, y.size), dtype=bool)
+    trusted[0], rejected[-5:] = True, True
+    model = paced(TREE).fit(X, y, trusted=trusted, rejected=rejected)
+    assert model.weights_[0] == 1.0
+    assert np.all(model.weights_[-5:] == 0.0)
+    assert np.all(np.isfinite(model.out_of_fold_))
+    without = paced(TREE).fit(X[:-5], y[:-5], trusted=trusted[:-5])
+    np.testing.assert_array_equal(model.weights_[:-5], without.weights_)
+    assert len(model.to_review(X, y, k=5)) <= 5
+
+
+def test_the_order_of_rows_does_not_matter_and_copies_stay_together():
+    X, y, *_ = curve(200)
+    order = np.random.default_rng(1).permutation(200)
+    here, there = equal_rows(X, y), equal_rows(X[order], y[order])
+    np.testing.assert_array_equal(here[order], there)
+    doubled = folds(equal_rows(np.vstack([X, X]), np.append(y, y)), 5, seed=0)
+    np.testing.assert_array_equal(doubled[:200], doubled[200:])
+    sizes = np.bincount(folds(here, 5, seed=0))
+    assert sizes.tolist() == [40] * 5
+    frame = pd.DataFrame({"a": ["x", "y", "x"], "b": [1.0, 2.0, 1.0]})
+    assert equal_rows(frame, np.zeros(3)).tolist() == [0, 1, 0]
+
+
+def test_a_copy_of_a_wrong_row_does_not_vouch_for_it():
+    X, y, clean, _ = curve(400, 0.1)
+    wrong = ~clean
+    X, y = np.vstack([X, X[wrong]]), np.append(y, y[wrong])
+    model = paced(DecisionTreeRegressor(random_state=0)).fit(X, y)
+    assert np.mean(~model.selected_[-int(wrong.sum()) :]) > 0.75
+
+
+def test_fits_repeat_and_travel():
+    X, y, *_ = curve(200)
+    model = paced(TREE).fit(X, y)
+    again = pickle.loads(pickle.dumps(paced(TREE).fit(X, y)))
+    assert model.weights_.tobytes() == again.weights_.tobytes()
+    assert model.predict(X).tobytes() == again.predict(X).tobytes()
+    other = paced(TREE, random_state=7).fit(X, y)
+    assert not np.array_equal(model.out_of_fold_, other.out_of_fold_)
+    assert "Self-paced regression" in str(model.summary())
+    assert len(model.history_.to_frame()) == model.n_rounds_
+
+
+def test_a_rule_of_all_or_nothing_gives_such_weights():
+    X, y, clean, _ = curve(kind="sentinel")
+    model = paced(TREE, regularizer=Hard()).fit(X, y)
+    assert set(np.unique(model.weights_)) == {0.0, 1.0}
+    assert np.mean(model.selected_ == clean) > 0.95
+
+
+def test_a_report_needs_no_coefficients(tmp_path):
+    pytest.importorskip("matplotlib")
+    X, y, *_ = curve(200)
+    page = paced(TREE).fit(X, y).report(tmp_path / "page.html", X, y, show_rows=True)
+    assert "look wrong" in page.html
+    assert "<h2>The model</h2>" not in page.html
+
+
+def test_mostly_wrong_rows_raise_a_doubt():
+    X, y, *_ = curve(400, 0.47, kind="sentinel")
+    with pytest.warns(NoSingleModelWarning, match="rows look wrong"):
+        paced().fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"n_folds": 1}, "n_folds must be a whole number >= 2, got 1"),
+        ({"n_repeats": 0}, "n_repeats must be a whole number >= 1"),
+        ({"max_rounds": 2.5}, "max_rounds must be a whole number"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(settings, message):
+    X, y, *_ = curve(50)
+    with pytest.raises(ValueError, match=message):
+        paced(TREE, **settings).fit(X, y)
+
+
+def test_what_cannot_predict_is_refused():
+    X, y, *_ = curve(50)
+    with pytest.raises(TypeError, match="must be a regressor or a classifier"):
+        SelfPaced(StandardScaler()).fit(X, y)
+
+
+@pytest.mark.parametrize("are_wrong", [False, True])
+def test_few_flags_are_left_out_of_the_fit_only_if_that_helps_the_others(are_wrong):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0.0, 1.0, (200, 1))
+    y = X[:, 0] + 0.1 * rng.standard_normal(200)
+    flagged = X[:, 0] > 0.9
+    y[flagged] += 5.0 if are_wrong else 0.0
+    rows = Rows(X, y, np.ones(200), np.zeros(200, dtype=int), np.zeros(200, dtype=bool))
+    fits = Fits(0, None, np.arange(200), 5, predicted)
+    settings = ValueSettings(LinearRegression(), None, Hard(), 1, 1, 0.01, 0)
+    noise = SimpleNamespace(finds_nothing=False, clean_share=0.95)
+    look = SimpleNamespace(noise=noise, weight=1.0 - flagged)
+    without = fits.ask(LinearRegression(), rows, 1.0 - flagged)
+    off = without if are_wrong else without + 0.05
+    assert bare_is_better(rows, look, fits, settings, off) is not are_wrong

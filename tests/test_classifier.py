@@ -1,0 +1,356 @@
+"""Noisy labels: what is found of them, and that the model is not misled."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import average_precision_score, log_loss
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import easyfirst
+from easyfirst import SelfPacedClassifier
+from easyfirst.consensus.label_noise import estimate_noise
+from easyfirst.engines import Inline, Threads
+from easyfirst.errors import ModelFileError, NoSingleModelWarning
+from easyfirst.local.label_judge import FOLDS, folds_of, without_noise
+from easyfirst.penalties import Lasso, Ridge
+from easyfirst.schedules import Geometric, Quantile
+from test_engines import Forgetful
+
+DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "classification_label_noise"
+
+
+# The checks fit a handful of rows and noise, on purpose, and do not mind being told.
+@pytest.mark.filterwarnings("ignore::easyfirst.errors.NoSingleModelWarning")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@parametrize_with_checks([SelfPacedClassifier(), SelfPacedClassifier.paper()])
+def test_scikit_learns_check_passes(estimator, check):
+    check(estimator)
+
+
+def clouds(n=3000, noise=(0.2, 0.2), seed=0, n_classes=2):
+    """Clouds of rows that overlap a little, with flipped labels: X, right and given labels."""
+    rng = np.random.default_rng(seed)
+    right = rng.integers(0, n_classes, n)
+    centers = 4.0 * np.eye(n_classes, 4)
+    X = centers[right] + rng.normal(size=(n, 4))
+    flipped = rng.random(n) < np.array(noise)[right]
+    return X, right, np.where(flipped, (right + 1) % n_classes, right)
+
+
+@pytest.mark.parametrize("noise", [(0.1, 0.1), (0.3, 0.3), (0.0, 0.4)], ids=str)
+def test_flips_are_found_and_do_no_harm(noise):
+    X, right, given = clouds(noise=noise)
+    test, truth, _ = clouds(seed=1)
+    model = SelfPacedClassifier().fit(X, given)
+    wrong = right != given
+    rates = [wrong[right == 0].mean(), wrong[right == 1].mean()]
+    np.testing.assert_allclose(model.label_noise_[[0, 1], [1, 0]], rates, atol=0.05)
+    assert model.corrupted_fraction_ == pytest.approx(wrong.mean(), abs=0.03)
+    low, high = model.corrupted_interval_
+    assert low <= model.corrupted_fraction_ <= high
+    assert np.mean(model.selected_ == ~wrong) > 0.97
+    assert np.mean(model.suggested_labels_ == right) > 0.97
+    assert average_precision_score(wrong, 1.0 - model.weights_) > 0.9
+    plain = LogisticRegression().fit(X, given)
+    oracle = LogisticRegression().fit(X, right)
+    losses = [log_loss(truth, fit.predict_proba(test)) for fit in (model, plain, oracle)]
+    assert losses[0] < 0.5 * losses[1] + 0.5 * losses[2]
+    assert model.score(test, truth) > oracle.score(test, truth) - 0.01
+
+
+def test_right_labels_give_a_plain_logistic_regression():
+    X, right, _ = clouds()
+    model = SelfPacedClassifier().fit(X, right)
+    plain = LogisticRegression(tol=1e-10, max_iter=1000).fit(X, right)
+    np.testing.assert_allclose(model.coef_, plain.coef_, rtol=1e-4)
+    np.testing.assert_allclose(model.intercept_, plain.intercept_, rtol=1e-4)
+    np.testing.assert_array_equal(model.label_noise_, np.eye(2))
+    assert model.selected_.all()
+    assert model.corrupted_fraction_ == 0.0
+    assert model.doubts_ == ()
+
+
+def test_several_classes_with_names_and_weights():
+    X, right, given = clouds(4000, (0.3, 0.0, 0.2), n_classes=3)
+    names = np.array(["ash", "beech", "cedar"])
+    model = SelfPacedClassifier(class_weight={"ash": 2.0}).fit(X, names[given])
+    assert model.classes_.tolist() == names.tolist()
+    expected = np.array([[0.7, 0.3, 0.0], [0.0, 1.0, 0.0], [0.2, 0.0, 0.8]])
+    np.testing.assert_allclose(model.label_noise_, expected, atol=0.05)
+    assert np.mean(model.suggested_labels_ == names[right]) > 0.97
+    assert model.coef_.shape == (3, 4)
+    assert model.predict_proba(X).shape == (4000, 3)
+    assert np.mean(model.predict(X) == names[right]) > 0.97
+    heavier = SelfPacedClassifier(class_weight="balanced").fit(X, names[given])
+    assert not np.allclose(heavier.intercept_, model.intercept_)
+
+
+def test_rows_that_say_little_about_their_labels_are_in_doubt():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 3))
+    y = (rng.random(2000) < 0.04 + 0.08 * (X[:, 0] > 0)).astype(int)
+    with pytest.warns(NoSingleModelWarning, match="not checked"):
+        model = SelfPacedClassifier().fit(X, y)
+    np.testing.assert_array_equal(model.label_noise_, np.eye(2))
+
+
+def test_labels_without_any_signal_are_taken_as_right():
+    rng = np.random.default_rng(0)
+    model = SelfPacedClassifier().fit(rng.normal(size=(1000, 3)), rng.integers(0, 2, 1000))
+    assert model.selected_.all()
+
+
+def test_bad_batches_are_named():
+    X, right, _ = clouds(4000)
+    rng = np.random.default_rng(2)
+    batches = np.repeat(np.arange(10), 400)
+    rate = np.where(np.isin(batches, [2, 5, 6]), 0.45, 0.02)
+    given = np.where(rng.random(4000) < rate, 1 - right, right)
+    model = SelfPacedClassifier().fit(X, given, batches=batches)
+    assert sorted(np.argsort(model.batch_clean_share_)[:3].tolist()) == [2, 5, 6]
+    assert any("2 (4" in note and "5 (4" in note and "6 (4" in note for note in model.notes_)
+    good = LogisticRegression().fit(X[rate < 0.1], right[rate < 0.1])
+    assert model.score(X, right) > good.score(X, right) - 0.005
+
+
+def test_the_result_is_the_same_on_every_engine():
+    X, _, given = clouds(600)
+    fits = [
+        SelfPacedClassifier(engine=engine, n_batches=3).fit(X, given)
+        for engine in (Inline(), Threads(2), Threads(3))
+    ]
+    for other in fits[1:]:
+        np.testing.assert_array_equal(other.coef_, fits[0].coef_)
+        np.testing.assert_array_equal(other.weights_, fits[0].weights_)
+        np.testing.assert_array_equal(other.label_noise_, fits[0].label_noise_)
+
+
+def test_sparse_rows_give_the_fit_of_dense_ones():
+    X, _, given = clouds(600)
+    X[np.abs(X) < 0.7] = 0.0
+    dense = SelfPacedClassifier().fit(X, given)
+    sparse = SelfPacedClassifier().fit(sp.csr_array(X), given)
+    np.testing.assert_allclose(sparse.coef_, dense.coef_, rtol=1e-6)
+    np.testing.assert_allclose(sparse.weights_, dense.weights_, atol=1e-6)
+
+
+def test_folds_depend_on_what_rows_hold_alone():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(5000, 3)) * (rng.random((5000, 3)) < 0.5)
+    folds = folds_of(X)
+    np.testing.assert_array_equal(folds_of(sp.csr_array(X)), folds)
+    np.testing.assert_array_equal(folds_of(X[::-1]), folds[::-1])
+    dense = folds[np.all(X != 0, axis=1)]
+    assert np.bincount(dense, minlength=FOLDS).min() > 0.12 * dense.size
+
+
+def test_the_noise_follows_from_certain_rows_alone():
+    rng = np.random.default_rng(0)
+    chance = np.clip(rng.uniform(-0.1, 1.3, 6000), 0.0, 1.0)  # 1 in 14 is certain to be of class 0
+    right = rng.random(6000) < chance
+    given = np.where(rng.random(6000) < 0.25, ~right, right)
+    seen = 0.25 + 0.5 * chance
+    noise = estimate_noise(np.stack([1 - seen, seen], axis=1), given.astype(int), np.ones(6000))
+    np.testing.assert_allclose(noise.matrix[[0, 1], [1, 0]], 0.25, atol=0.08)
+
+
+def test_a_class_without_certain_rows_has_the_rate_of_the_others():
+    rng = np.random.default_rng(0)
+    chance = np.clip(rng.uniform(-0.4, 0.85, 8000), 0.0, 1.0)  # no row is certain to be of class 1
+    right = rng.random(8000) < chance
+    given = np.where(rng.random(8000) < 0.2, ~right, right)
+    seen = 0.2 + 0.6 * chance
+    noise = estimate_noise(np.stack([1 - seen, seen], axis=1), given.astype(int), np.ones(8000))
+    np.testing.assert_allclose(noise.matrix[[0, 1], [1, 0]], 0.2, atol=0.05)
+    one_sided = np.where(right & (rng.random(8000) < 0.4), False, right)
+    seen = 0.6 * chance
+    noise = estimate_noise(np.stack([1 - seen, seen], axis=1), one_sided.astype(int), np.ones(8000))
+    assert noise.matrix[0, 1] == 0.0
+    assert noise.matrix[1, 0] > 0.3
+
+
+def test_rows_that_are_surely_wrong_keep_their_order():
+    noise = np.array([[0.8, 0.2], [0.2, 0.8]])
+    given = np.linspace(0.05, 0.95, 50)  # half of them beyond what the noise permits
+    logits = without_noise(np.stack([1 - given, given], axis=1), noise)
+    assert np.all(np.diff(logits[:, 1]) > 0)
+
+
+def test_trusted_and_rejected_rows_are_what_they_are_said_to_be():
+    X, right, given = clouds(800)
+    wrong = np.flatnonzero(right != given)
+    trusted, rejected = np.zeros(800, dtype=bool), np.zeros(800, dtype=bool)
+    trusted[wrong[:5]] = rejected[wrong[5:10]] = True
+    model = SelfPacedClassifier().fit(X, given, trusted=trusted, rejected=rejected)
+    np.testing.assert_array_equal(model.weights_[trusted], 1.0)
+    np.testing.assert_array_equal(model.weights_[rejected], 0.0)
+    free = SelfPacedClassifier().fit(X, given)
+    assert np.median(free.weights_[trusted]) < 0.5
+
+
+@pytest.mark.parametrize("pace", [Quantile(0.5, 0.9, 0.1), Geometric(1e-3, 10.0, 0.1)], ids=repr)
+def test_a_rare_class_is_never_dropped_by_a_pace(pace):
+    rng = np.random.default_rng(0)
+    right = (rng.random(3000) < 0.06).astype(int)
+    X = rng.normal(size=(3000, 3)) + 1.5 * right[:, None]
+    model = SelfPacedClassifier.paper(pace=pace).fit(X, right)
+    assert model.selected_[right == 1].mean() >= 0.1
+    assert model.predict(X)[right == 1].mean() > 0.1
+
+
+def test_the_rare_class_of_census_income_is_not_dropped():
+    path = DATA / "census_income_kdd.parquet"
+    if not path.exists():
+        pytest.skip(f"{path} is not there")
+    table = pd.read_parquet(path).iloc[:6000]
+    numbers = table.select_dtypes("number")
+    X = (numbers - numbers.mean()) / numbers.std().replace(0, 1)
+    y = table["label"].astype(str)
+    rare = y.value_counts().index[-1]
+    model = SelfPacedClassifier.paper().fit(X.to_numpy(), y)
+    assert model.selected_[(y == rare).to_numpy()].mean() > 0.5
+    assert np.any(model.predict(X.to_numpy()) == rare)
+
+
+def test_what_cannot_be_fitted_is_refused_with_a_way_out():
+    X, right, _ = clouds(100)
+    with pytest.raises(ValueError, match="one class only"):
+        SelfPacedClassifier().fit(X, np.zeros(100))
+    with pytest.raises(ValueError, match="continuous"):
+        SelfPacedClassifier().fit(X, X[:, 0])
+    with pytest.raises(ValueError, match="quadratic penalties only"):
+        SelfPacedClassifier(penalty=Lasso(1.0)).fit(X, right)
+    with pytest.raises(ValueError, match="class_weight names the class 7"):
+        SelfPacedClassifier(class_weight={7: 1.0}).fit(X, right)
+    with pytest.raises(ValueError, match="tol must lie between"):
+        SelfPacedClassifier(tol=2.0).fit(X, right)
+
+
+def test_few_rows_are_not_checked_and_say_so():
+    X, right, _ = clouds(60)
+    model = SelfPacedClassifier(penalty=Ridge(1.0)).fit(X, right)
+    assert "Labels were not checked" in model.notes_[0]
+
+
+def test_suspects_have_the_columns_of_cleanlab_and_keep_the_frame():
+    X, right, given = clouds(600)
+    names = np.array(["no", "yes"])
+    frame = pd.DataFrame(X, index=[f"row {i}" for i in range(600)])
+    frame.columns = [f"c{j}" for j in range(4)]
+    model = SelfPacedClassifier().fit(frame, names[given])
+    found = model.suspects(frame, names[given])
+    assert list(found.columns) == [
+        "row_id", "is_label_issue", "label_quality", "given_label", "predicted_label", "reason",
+    ]  # fmt: skip
+    assert len(found) == np.sum(~model.selected_)
+    assert found["label_quality"].is_monotonic_increasing
+    assert np.mean(found["predicted_label"] != found["given_label"]) == 1.0
+    wrong = frame.index[right != given]
+    assert np.mean(found["row_id"].isin(wrong)) > 0.9
+    fresh = model.judge(frame[:50], names[given[:50]])  # others: judged by the linear model alone
+    assert np.mean(fresh.is_wrong == (right != given)[:50]) > 0.9
+    with pytest.raises(ValueError, match="none of the classes"):
+        model.suspects(frame, np.full(600, "perhaps"))
+    pipeline = make_pipeline(StandardScaler(), SelfPacedClassifier()).fit(frame, names[given])
+    assert len(easyfirst.suspects(pipeline, frame, names[given])) > 50
+
+
+@pytest.mark.filterwarnings("ignore::easyfirst.errors.NoSingleModelWarning")
+def test_a_model_file_gives_every_bit_back(tmp_path):
+    X, _, given = clouds(600, (0.3, 0.1, 0.0), n_classes=3)
+    names = np.array(["ash", "beech", "cedar"])
+    for labels in (given, names[given], names[given].astype(object), given > 0):
+        weight = dict.fromkeys(np.unique(labels).tolist()[:1], 1.5)
+        model = SelfPacedClassifier(class_weight=weight, n_batches=2).fit(X, labels)
+        path = tmp_path / "model.safetensors"
+        model.save(path, overwrite=True)
+        again = easyfirst.load(path)
+        for name in (
+            "classes_", "coef_", "intercept_", "label_noise_", "weights_", "selected_",
+            "suggested_labels_", "batch_clean_share_", "corrupted_fraction_", "corrupted_interval_",
+            "history_", "notes_", "doubts_", "status_", "n_features_in_",
+        ):  # fmt: skip
+            first, second = getattr(model, name), getattr(again, name)
+            np.testing.assert_array_equal(np.asarray(second), np.asarray(first), err_msg=name)
+        assert again.classes_.dtype == model.classes_.dtype
+        assert again.class_weight[model.classes_.tolist()[0]] == 1.5
+        np.testing.assert_array_equal(again.predict(X), model.predict(X))
+        assert len(again.suspects(X, labels)) == np.sum(~model.selected_)
+
+
+@pytest.mark.filterwarnings("ignore::easyfirst.errors.NoSingleModelWarning")
+def test_a_damaged_model_is_refused(tmp_path):
+    X, _, given = clouds(200)
+    model = SelfPacedClassifier().fit(X, given)
+    model.label_noise_ = 2.0 * model.label_noise_
+    model.save(tmp_path / "model.safetensors")
+    with pytest.raises(ModelFileError, match="label_noise"):
+        easyfirst.load(tmp_path / "model.safetensors")
+
+
+@pytest.mark.filterwarnings("ignore::easyfirst.errors.NoSingleModelWarning")
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_scikit_learns_model_and_its_onnx_predict_the_same(n_classes):
+    X, _, given = clouds(300, (0.2,) * n_classes, n_classes=n_classes)
+    model = SelfPacedClassifier().fit(X, given)
+    plain = model.to_sklearn()
+    np.testing.assert_allclose(plain.predict_proba(X), model.predict_proba(X), rtol=1e-10)
+    onnx, runtime = pytest.importorskip("skl2onnx"), pytest.importorskip("onnxruntime")
+    types = [("X", onnx.common.data_types.FloatTensorType([None, 4]))]
+    converted = onnx.convert_sklearn(plain, initial_types=types)
+    session = runtime.InferenceSession(
+        converted.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    labels = session.run(None, {"X": X.astype(np.float32)})[0]
+    assert np.mean(labels == model.predict(X)) > 0.99
+
+
+def test_summary_and_report_say_what_was_found(tmp_path):
+    X, _, given = clouds(600)
+    model = SelfPacedClassifier(n_batches=2).fit(X, given)
+    text = str(model.summary())
+    assert "Labels that look wrong" in text
+    assert "0 given as 1" in text
+    assert list(model.summary().to_frame()["name"]) == ["x0", "x1", "x2", "x3", "(intercept)"]
+    page = model.report(tmp_path / "report.html", X, given)
+    assert "<script" not in page.html
+    assert "labels look wrong" in page.html
+    assert page.html.count('data-label="given"') == 50
+    assert (tmp_path / "report.html").read_text() == page.html
+    assert "Give the rows" in model.report().html
+
+
+def test_a_source_of_named_columns_gives_the_bits_of_its_rows(tmp_path):
+    X, _, given = clouds(900)
+    frame = pd.DataFrame(X, columns=list("abcd")).assign(label=given)
+    frame.to_parquet(tmp_path / "rows.parquet", row_group_size=300)
+    source = easyfirst.read_parquet(tmp_path / "rows.parquet", target="label", rows_per_batch=300)
+    here = SelfPacedClassifier(n_batches=3).fit(X, given)
+    there = SelfPacedClassifier().fit(source)
+    np.testing.assert_array_equal(there.coef_, here.coef_)
+    np.testing.assert_array_equal(there.label_noise_, here.label_noise_)
+    assert there.classes_.tolist() == [0, 1]
+    assert there.feature_names_in_.tolist() == list("abcd")
+    assert not hasattr(there, "weights_")
+
+
+def test_workers_that_forget_everything_and_a_cluster_give_the_same_bits():
+    X, _, given = clouds(600, (0.3, 0.1))
+    here = SelfPacedClassifier(n_batches=3, engine="inline").fit(X, given)
+    distributed = pytest.importorskip("distributed")
+    with (
+        distributed.LocalCluster(
+            n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        there = SelfPacedClassifier(n_batches=3, engine=client).fit(X, given)
+    for other in (there, SelfPacedClassifier(n_batches=3, engine=Forgetful()).fit(X, given)):
+        np.testing.assert_array_equal(other.coef_, here.coef_)
+        np.testing.assert_array_equal(other.weights_, here.weights_)

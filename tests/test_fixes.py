@@ -1,0 +1,246 @@
+"""Likely fixes: known mistakes of the classics, injected ones, and none where there is no rule."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from easyfirst import SelfPacedRegressor
+from easyfirst.report import SwapPartner, likely_fixes
+from easyfirst.report.digits import misread_digits, resolution, transposed_digits
+from easyfirst.report.mistakes import FACTORS
+from easyfirst.schedules import Constant
+
+CLASSICS = Path(__file__).parent / "data" / "robust_classics"
+
+
+def classic(name, target, features):
+    table = pd.read_csv(CLASSICS / f"{name}.csv").dropna(subset=[target, *features])
+    table = table.reset_index(drop=True)
+    fitted = SelfPacedRegressor().fit(table[features], table[target])
+    return table, fitted.suspects(table[features], table[target])
+
+
+def houses(n=1200, seed=0):
+    """Rows with a price around 500 and a noise of 20."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 4))
+    price = 500.0 + X @ [100.0, 60.0, -40.0, 20.0] + 20.0 * rng.standard_normal(n)
+    return rng, X, price.round(2)
+
+
+# The classics
+
+
+@pytest.mark.parametrize(("target", "other"), [("weight", "height"), ("height", "weight")])
+def test_davis_had_weight_and_height_swapped_in_row_12(target, other):
+    table, found = classic("carData__Davis", target, [other])
+    worst = found.loc[11]
+    assert worst["likely_fix"] == f"swap with {other}"
+    assert worst["fixed_value"] == table.loc[11, other]
+    assert worst["fix_probability"] > 0.99
+    assert f"swapped with {other}?" in worst["reason"]
+
+
+def test_knock_hill_took_18_65_minutes_and_not_78_65():
+    table, found = classic("MASS__hills", "time", ["dist", "climb"])
+    row = table.index[table["rownames"] == "Knock Hill"][0]
+    assert found.loc[row, "likely_fix"] == "correct one digit"
+    assert found.loc[row, "fixed_value"] == 18.65
+    assert "a digit misread? 18.65 fits" in found.loc[row, "reason"]
+
+
+def test_the_calls_of_1964_to_1969_are_in_another_unit():
+    table, found = classic("robustbase__telef", "Calls", ["Year"])
+    rows = table.index[table["Year"].between(64, 69)]
+    fixes = found.loc[rows]
+    assert len(set(fixes["likely_fix"])) == 1
+    assert fixes["likely_fix"].iloc[0].startswith("divide by about ")
+    assert fixes["reason"].str.contains("another unit").all()
+    np.testing.assert_allclose(fixes["fixed_value"], fixes["predicted_label"], rtol=0.35)
+
+
+# Injected mistakes
+
+
+@pytest.mark.parametrize("factor", FACTORS)
+@pytest.mark.parametrize("inverse", [False, True])
+def test_a_unit_error_is_named_in_95_percent_of_the_rows(factor, inverse):
+    rng, X, truth = houses()
+    wrong = rng.random(truth.size) < 0.05
+    times = 1.0 / factor if inverse else factor
+    y = np.where(wrong, truth * times, truth)
+    fitted = SelfPacedRegressor().fit(X, y)
+    found = fitted.suspects(X, y).reindex(np.flatnonzero(wrong & (np.abs(y - truth) > 160.0)))
+    name = f"{'multiply' if inverse else 'divide'} by {factor:g}"
+    right = found["likely_fix"] == name
+    assert right.mean() >= 0.95
+    np.testing.assert_allclose(
+        found["fixed_value"][right], truth[right.index[right]], rtol=1e-9, atol=1e-9
+    )
+    clean = fitted.suspects(X, y).drop(np.flatnonzero(wrong), errors="ignore")
+    assert clean["likely_fix"].isna().all()
+
+
+def test_a_wrong_sign_is_named():
+    rng, X, truth = houses()
+    wrong = rng.random(truth.size) < 0.03
+    y = np.where(wrong, -truth, truth)
+    found = SelfPacedRegressor().fit(X, y).suspects(X, y).loc[np.flatnonzero(wrong)]
+    assert (found["likely_fix"] == "change the sign").mean() > 0.95
+
+
+def test_transposed_digits_are_put_back():
+    _, X, truth = houses()
+    y = truth.copy()
+    text = pd.Series(truth).map("{:.2f}".format)
+    first, second = text.str[0].astype(int), text.str[1].astype(int)
+    rows = np.flatnonzero((first - second >= 3) & (second > 0))[:30]  # nobody writes 049.70
+    y[rows] = (text.str[1] + text.str[0] + text.str[2:])[rows].astype(float)
+    found = SelfPacedRegressor().fit(X, y).suspects(X, y).loc[rows]
+    right = found["likely_fix"] == "transpose two digits"
+    assert right.mean() > 0.9
+    assert np.array_equal(found["fixed_value"][right], truth[rows][right])
+
+
+def test_a_spike_of_equal_values_is_a_missing_code():
+    rng, X, y = houses()
+    wrong = rng.random(y.size) < 0.03
+    y[wrong] = -200.0
+    found = SelfPacedRegressor().fit(X, y).suspects(X, y).loc[np.flatnonzero(wrong)]
+    assert (found["likely_fix"] == "treat as missing").all()
+    assert found["fixed_value"].isna().all()
+    assert found["reason"].str.contains("-200, predicted .*: looks like a missing code").all()
+
+
+def test_a_copy_of_the_row_above_is_named():
+    _, X, y = houses()
+    rows = np.flatnonzero(np.abs(np.diff(y)) > 200.0)[:12:2] + 1
+    y[rows] = y[rows - 1]
+    found = SelfPacedRegressor().fit(X, y).suspects(X, y).loc[rows]
+    assert (found["likely_fix"] == "treat as missing (copied)").all()
+
+
+def test_a_factor_that_only_these_rows_have_is_learned_from_them():
+    rng, X, truth = houses()
+    wrong = rng.random(truth.size) < 0.05
+    y = np.where(wrong, 3.28 * truth, truth)
+    found = SelfPacedRegressor().fit(X, y).suspects(X, y).loc[np.flatnonzero(wrong)]
+    assert found["likely_fix"].eq("divide by about 3.3").mean() > 0.95
+
+
+# What is not explained
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_clean_rows_that_are_flagged_by_chance_get_no_fix(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((4000, 3))
+    y = (100.0 + 10.0 * X @ [1.0, 2.0, 3.0] + rng.standard_normal(4000)).round(1)
+    found = SelfPacedRegressor().fit(X, y).suspects(X, y, top=40)
+    assert found["likely_fix"].isna().all()
+
+
+def test_errors_without_a_rule_rarely_get_a_fix():
+    rng, X, y = houses(3000)
+    wrong = rng.random(y.size) < 0.1
+    y[wrong] = (y[wrong] + rng.normal(0.0, 2000.0, wrong.sum())).round(2)
+    found = SelfPacedRegressor().fit(X, y).suspects(X, y)
+    assert found["likely_fix"].notna().mean() < 0.1
+
+
+def test_without_a_noise_scale_nothing_can_fit():
+    rng, X, y = houses()
+    y[rng.random(y.size) < 0.05] *= 10.0
+    fixed_pace = SelfPacedRegressor(pace=Constant(pace=3600.0)).fit(X, y)
+    found = fixed_pace.suspects(X, y, top=50)
+    assert found["likely_fix"].isna().all()
+
+
+# The function itself
+
+
+def test_no_rows_have_no_fixes():
+    assert likely_fixes(np.empty(0), np.empty(0), 1.0).fix.size == 0
+
+
+def test_many_rows_are_fixed_in_blocks_like_few():
+    rng = np.random.default_rng(0)
+    predicted = rng.uniform(200.0, 900.0, 30_000)
+    given = (10.0 * (predicted + rng.standard_normal(30_000))).round(2)
+    fixes = likely_fixes(given, predicted, 1.0)
+    assert (fixes.fix == "divide by 10").mean() > 0.999
+
+
+def test_a_row_does_not_vouch_for_itself():
+    """One row that miles and kilometres could explain is no evidence for them; thirty are."""
+    one = likely_fixes(np.array([119.0]), np.array([75.5]), 7.9)
+    assert one.fix.tolist() == [""]
+    predicted = np.linspace(200.0, 400.0, 30)
+    many = likely_fixes(1.609 * predicted, predicted, 5.0)
+    assert set(many.fix) == {"divide by 1.609"}
+
+
+def test_a_swap_must_suit_the_other_column_too():
+    """166 as a height is usual; as a shoe size it is not."""
+    row = {"given": np.array([166.0]), "predicted": np.array([60.0])}
+    height = SwapPartner("height", np.array([57.0]), np.array([58.0]), 170.0, 9.0)
+    shoe = SwapPartner("shoe", np.array([57.0]), np.array([58.0]), 41.0, 3.0)
+    assert likely_fixes(**row, scale=3.0, partners=[height]).fix.tolist() == ["swap with height"]
+    assert likely_fixes(**row, scale=3.0, partners=[shoe]).fix.tolist() != ["swap with shoe"]
+
+
+def test_names_of_columns_may_hold_braces():
+    partner = SwapPartner("{0} {x}", np.array([57.0]), np.array([58.0]), 170.0, 9.0)
+    fixes = likely_fixes(np.array([166.0]), np.array([60.0]), 3.0, partners=[partner])
+    assert fixes.cause.tolist() == ["swapped with {0} {x}? 57 fits"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.floats(-1e9, 1e9, allow_subnormal=False),
+            st.floats(-1e9, 1e9, allow_subnormal=False),
+            st.floats(1e-6, 1e6),
+        ),
+        min_size=1,
+        max_size=8,
+    )
+)
+def test_any_numbers_give_probabilities_and_finite_values(rows):
+    given_, predicted, scale = map(np.array, zip(*rows, strict=True))
+    fixes = likely_fixes(given_, predicted, scale, above=np.roll(given_, 1), others=given_)
+    named = fixes.fix != ""
+    assert np.all((fixes.probability[named] >= 0.5) & (fixes.probability[named] <= 1.0 + 1e-9))
+    assert np.all(np.isnan(fixes.probability[~named]))
+    assert not np.any(np.isinf(fixes.value))
+
+
+# Digits
+
+
+@pytest.mark.parametrize("number", [7.0, 12.5, 0.034, 98765.25, -41.0, 0.0, 1e-9])
+def test_misread_digits_differ_in_one_place(number):
+    slips = misread_digits(np.array([number]))
+    values = slips.value[0][slips.weight[0] > 0]
+    step = resolution(np.array([number]))
+    written = str(round(abs(number) / step))
+    for value in values:
+        other = str(round(abs(value) / step)).rjust(len(written), "0")
+        assert sum(a != b for a, b in zip(other, written, strict=True)) == 1
+
+
+def test_seven_is_taken_for_one_rather_than_for_four():
+    slips = misread_digits(np.array([70.0]))
+    weight = dict(zip(slips.value[0].round().tolist(), slips.weight[0].tolist(), strict=True))
+    assert weight[10.0] > weight[40.0] > 0.0
+
+
+def test_equal_digits_cannot_be_transposed():
+    slips = transposed_digits(np.array([33.0, 31.0]))
+    assert slips.weight[0].max() == 0.0
+    assert slips.value[1][slips.weight[1] > 0].tolist() == [13.0]
