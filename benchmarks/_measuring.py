@@ -45,7 +45,9 @@ class Timing:
         return float(np.ptp(self.seconds)) / 2.0
 
 
-def taking_turns(runs: dict[str, Callable[[], np.ndarray]], repeats: int, coef=None):
+def taking_turns(
+    runs: dict[str, Callable[[], np.ndarray]], repeats: int, coef=None, clock=time.perf_counter
+):
     """Time every run `repeats` times, one after the other in each turn.
 
     The pause lets the threads of BLAS fall asleep, which otherwise keep a core busy for a tenth of
@@ -57,11 +59,18 @@ def taking_turns(runs: dict[str, Callable[[], np.ndarray]], repeats: int, coef=N
         for name, run in runs.items():
             gc.collect()
             time.sleep(PAUSE)
-            began = time.perf_counter()
+            began = clock()
             found = run()
-            seconds[name].append(time.perf_counter() - began)
+            seconds[name].append(clock() - began)
             error[name] = float("nan") if coef is None else float(np.linalg.norm(found - coef))
     return {name: Timing(tuple(times), error[name]) for name, times in seconds.items()}
+
+
+def import_seconds(module: str) -> float:
+    """Return the processor's time that a fresh process takes to import a module."""
+    code = f"import time; t = time.process_time(); import {module}; print(time.process_time() - t)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return float(done.stdout)
 
 
 def extra_memory(method: str, n: int, p: int) -> float:
@@ -112,7 +121,7 @@ PHASES = {
     (validation, "training_source"): "checking the input",
     (Fleet, "meet"): "describing the batches",
     (plan, "find_start"): "fits of a sample",
-    (plan, "look_for_rivals"): "looking for a second model",
+    (plan, "find_second_model"): "looking for a second model",
     (plan, "run"): "rounds on all rows",
     (plan, "polish"): "polish",
     (plan, "_calibration"): "standard errors",

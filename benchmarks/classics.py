@@ -1,6 +1,6 @@
 """Which of the rows known to be bad each method flags, on the small classics of robust regression.
 
-    python benchmarks/classics.py [--data ../shared/data/robust_classics] [--out FILE]
+    python benchmarks/classics.py [--data tests/data/robust_classics] [--out FILE]
 
 Ours flags rows with a weight below one half. The others have no such weight: rows further from
 their fit than 2.5 robust scales (the median absolute residual over 0.6745) count as flagged.
@@ -26,7 +26,7 @@ try:
 except ImportError:
     statsmodels = None
 
-DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "robust_classics"
+DATA = Path(__file__).resolve().parents[1] / "tests" / "data" / "robust_classics"
 LIMIT = 2.5  # robust scales
 NORMAL_MEDIAN = 0.6745  # median of |z| for a standard normal z
 

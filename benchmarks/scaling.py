@@ -72,12 +72,12 @@ class Meter:
         """The ledger of the workers below."""
         return self.workers.ledger
 
-    def map(self, step, per_batch, broadcast):
+    def map(self, step, per_batch, broadcast, only=None):
         """Pass a step on and time it."""
         ledger = self.ledger
         before = (ledger.messages, ledger.bytes_sent, ledger.bytes_received)
         then, began = sum(ledger.seconds), time.perf_counter()
-        replies = self.workers.map(step, per_batch, broadcast)
+        replies = self.workers.map(step, per_batch, broadcast, only)
         seconds = time.perf_counter() - began
         after = (ledger.messages, ledger.bytes_sent, ledger.bytes_received)
         spent = [a - b for a, b in zip(after, before, strict=True)]

@@ -1,6 +1,6 @@
 """Time and memory of a robust fit, in units of plain least squares on the same data.
 
-    python benchmarks/speed.py [--quick] [--repeats 3] [--out docs/benchmarks.md]
+    python benchmarks/speed.py [--quick] [--only small,wide] [--repeats 3] [--out page.md]
 
 The floor is the normal equations by NumPy: X'X, X'y, solve. Everything is timed side by side in one
 run, methods taking turns; compare ratios, not seconds. With `--out`, the page and its pictures are
@@ -12,8 +12,10 @@ from __future__ import annotations
 import argparse
 import os
 import platform
+import time
 import warnings
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 import _figures
@@ -30,6 +32,7 @@ from easyfirst import SelfPacedRegressor
 RATIOS = (0.1, 0.5, 0.9)
 LIMITS = {0.1: 1.02, 0.5: 1.05, 0.9: 1.25}  # on the error over the oracle's, at a million rows
 HOPELESS = (10_000, 400, 0.9)  # a thousand clean rows for 400 coefficients
+SMALL_LIMITS = {(200, 5): 30, (2_000, 10): 40, (10_000, 20): 50}  # milliseconds
 SMALL, MORE = 100_000, 3  # rows below which runs are short, and timed so many times as often
 
 
@@ -51,6 +54,9 @@ class Plan:
     column_rows: int = 50_000
     sparse: tuple[int, int] = (200_000, 20_000)
     phases: tuple[int, int] = (1_000_000, 100)
+    small: tuple[tuple[int, int], ...] = ((50, 3), (200, 5), (2_000, 10), (10_000, 20))
+    wide: tuple[int, ...] = (10, 30, 100, 200, 400, 700, 1_000, 1_400, 2_000)
+    wide_rows: int = 20_000
 
 
 QUICK = Plan(
@@ -63,6 +69,9 @@ QUICK = Plan(
     column_rows=20_000,
     sparse=(40_000, 6_000),
     phases=(200_000, 100),
+    small=((200, 5), (2_000, 10)),
+    wide=(10, 30, 100, 200),
+    wide_rows=4_000,
 )
 
 
@@ -218,13 +227,14 @@ def growth(page: Page, plan: Plan, repeats: int) -> None:
     _judge_growth(page, panels)
 
 
-def _both(data, repeats: int, **settings) -> tuple[Timing, Timing]:
+def _both(data, repeats: int, clock=time.perf_counter, **settings) -> tuple[Timing, Timing]:
     X, y, clean, _ = data
     runs = {
         "default": lambda: SelfPacedRegressor(**settings).fit(X, y).coef_,
         "floor": lambda: _peers.normal_equations(X, y, clean),
     }
-    timings = _measuring.taking_turns(runs, repeats * MORE if len(y) < SMALL else repeats)
+    times = repeats * MORE if len(y) < SMALL else repeats
+    timings = _measuring.taking_turns(runs, times, clock=clock)
     return timings["default"], timings["floor"]
 
 
@@ -264,6 +274,55 @@ def sparse(page: Page, n: int, p: int, repeats: int, density: float = 0.002) -> 
     for name, timing in _measuring.taking_turns(runs, repeats, coef).items():
         page.add(f"| {name} | {timing.median:.2f} +- {timing.spread:.2f} | {timing.error:.3f} |")
     page.add("")
+
+
+def small(page: Page, sizes: tuple[tuple[int, int], ...], repeats: int) -> None:
+    """Add the processor's time of small fits, of which a grid search makes hundreds."""
+    page.add(
+        "## Small tables",
+        "",
+        "30 % corrupted, milliseconds of processor time; the import is that of a fresh process.",
+        "",
+        "| size | default | HuberRegressor |",
+        "|---|---|---|",
+    )
+    for n, p in sizes:
+        X, y, clean, _ = make(n, p, 0.3)
+        runs = {name: _bound(DENSE[name], X, y, clean) for name in (DEFAULT, HUBER)}
+        timings = _measuring.taking_turns(runs, MORE * repeats, clock=time.process_time)
+        shown = (f"{1000 * timing.median:.0f}" for timing in timings.values())
+        page.add(f"| {n:,} x {p} | " + " | ".join(shown) + " |")
+        if (n, p) in SMALL_LIMITS:
+            took, limit = 1000 * timings[DEFAULT].median, SMALL_LIMITS[n, p]
+            page.promise(f"{n:,} x {p} within {limit} ms", f"{took:.0f} ms", took <= limit)
+    ours, theirs = (
+        np.median([_measuring.import_seconds(module) for _ in range(MORE * repeats)])
+        for module in ("easyfirst", "sklearn.linear_model")
+    )
+    page.add(f"| import | {1000 * ours:.0f} | {1000 * theirs:.0f} |", "")
+
+
+def wide(page: Page, columns: tuple[int, ...], n: int, repeats: int) -> None:
+    """Add the time over the number of columns, where no step may be steeper than the floor's."""
+    measured = {p: _both(make(n, p, 0.3), repeats, clock=time.process_time) for p in columns}
+    ratios = [ours.median / floor.median for ours, floor in measured.values()]
+    page.add(
+        "## Few rows per column",
+        "",
+        f"{n:,} rows, 30 % corrupted, processor time.",
+        "",
+        "| columns | " + " | ".join(f"{p:,}" for p in columns) + " |",
+        "|---|" + "---|" * len(columns),
+        "| seconds | " + " | ".join(f"{ours.median:.2f}" for ours, _ in measured.values()) + " |",
+        "| time / floor | " + " | ".join(f"{ratio:.1f}" for ratio in ratios) + " |",
+        "",
+    )
+    steps = [after / before for before, after in pairwise(ratios)]
+    page.promise(
+        "no step over the columns that the floor does not have, of twice or more",
+        f"{max(steps):.1f}",
+        max(steps) < 2,
+    )
 
 
 def phases(page: Page, n: int, p: int) -> None:
@@ -335,18 +394,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small sizes only")
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--only", help="parts of the page: tables, small, wide, memory, ...")
     parser.add_argument("--out", type=Path, help="write the page here, pictures beside it")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     plan = QUICK if options.quick else Plan()
     page = Page(options.out.parent / "figures" if options.out else None)
     warm_up()
-    for n, p in plan.tables:
-        table(page, n, p, options.repeats)
-    memory(page, *plan.memory)
-    growth(page, plan, options.repeats)
-    sparse(page, *plan.sparse, options.repeats)
-    phases(page, *plan.phases)
+    parts = {
+        "tables": lambda: [table(page, n, p, options.repeats) for n, p in plan.tables],
+        "small": lambda: small(page, plan.small, options.repeats),
+        "wide": lambda: wide(page, plan.wide, plan.wide_rows, options.repeats),
+        "memory": lambda: memory(page, *plan.memory),
+        "growth": lambda: growth(page, plan, options.repeats),
+        "sparse": lambda: sparse(page, *plan.sparse, options.repeats),
+        "phases": lambda: phases(page, *plan.phases),
+    }
+    for name in options.only.split(",") if options.only else parts:
+        parts[name]()
     print("\n".join(verdicts(page)))
     if options.out:
         lines = opening(options.repeats) + verdicts(page) + page.lines

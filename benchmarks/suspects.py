@@ -113,20 +113,22 @@ INTRODUCTION = """# Suspicious rows
 `model.suspects(X, y)` returns the rows that are more likely corrupted than clean, the worst first,
 in the frame library of `X`. Four columns have the names that cleanlab gives them
 (`is_label_issue`, `label_quality`, `given_label`, `predicted_label`); the others are `row_id`,
-`residual` (given minus predicted, in noise scales), `weight`, `entry_pace` (the pace from which the
-row would take part) and `reason`, a sentence such as
+`residual` (given minus predicted, in standard deviations of the noise), `weight`, `entry_pace` (the
+pace from which the row would take part), `likely_fix`, `fixed_value` and `fix_probability` (see
+[likely fixes](fixes.md)), and `reason`, a sentence such as
 
-> 18.31 is 18.17 above the predicted 0.1442, 57.5 times the noise: under 0.001 % likely to be
-> clean.
+> given 42,310, predicted 4,198: 10 times 4,231; decimal slip?
 
 `top=20` returns the twenty worst rows whether they look wrong or not. Rows that the fit has not
 seen are judged too. `model.judge(X, y)` gives the same numbers for every row, in their order.
 
-`model.report("report.html", X, y)` puts them on a page, below the verdict, the residuals and the
-coefficients beside those of least squares. The page is one file without script or network, and
-shows values of rows only with `show_rows=True`.
+`model.report("report.html", X, y)` puts them on a page, below the verdict; the coefficients beside
+those of least squares and how the fit went come last. The page is one file without script or
+network. It shows the given and the predicted value of suspicious rows (`show_target=False` leaves
+them out), and other columns only with `show_rows=True`. A notebook shows `model.report(X=X, y=y)`
+in place.
 
-![A report: the verdict, the fit at a glance, and the residuals](figures/report.png)
+![A report: the verdict, what was done to each column, suspicious rows](figures/report.png)
 
 ## Are they the corrupted ones?
 

@@ -1,0 +1,392 @@
+"""Noisy labels: the default beside logistic regression, the one given the true noise, and cleanlab.
+
+python benchmarks/labels.py [--seeds 10] [--rows 4000] [--only adult,ring] [--results labels.jsonl]
+                            [--known] [--million 1000000] [--out docs/labels.md]
+
+Every fit is written to the results as it ends, and not fitted again where it is there already. With
+--known, cells have the seeds that the results hold, at most --seeds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+import warnings
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pandas as pd
+from cleanlab.rank import get_label_quality_scores
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.special import expit
+from sklearn.datasets import load_digits
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import average_precision_score, log_loss
+
+from easyfirst import SelfPacedClassifier
+from easyfirst.consensus import label_judging
+from easyfirst.consensus.label_noise import estimate_noise
+
+DATA = Path(__file__).resolve().parents[1].parent / "shared" / "data" / "classification_label_noise"
+SETS = ("adult", "census_income_kdd", "phoneme", "ring", "twonorm", "banana")
+# Rates of (class 0 given as 1, class 1 given as 0); None depends on X, 30 % in the mean.
+NOISE: dict[str, tuple[float, float] | None] = {
+    "0 %": (0.0, 0.0),
+    "10 %": (0.1, 0.1),
+    "20 %": (0.2, 0.2),
+    "30 %": (0.3, 0.3),
+    "40 %": (0.4, 0.4),
+    "30 % one-sided": (0.0, 0.3),
+    "45 % one-sided": (0.0, 0.45),
+    "30 % by X": None,
+}
+BINS = 10  # of the reliability table
+RELIABLE = ("ring", "phoneme", "banana")
+INTRODUCTION = """# Noisy labels, measured
+
+Labels of six public tables are flipped, half of the rows (at most {rows:,}) train, the others
+test with their own labels. Every seed is counted; how many there are is in the second column.
+Columns: log loss and accuracy of `LogisticRegression` on the noisy labels, of a logistic
+regression **given the true noise matrix**, and of `SelfPacedClassifier()`; the largest error of
+an estimated flip rate, in the worst seed; the estimated and the true share of wrong labels; the
+share of rows flagged; area under precision-recall of the ranking of wrong labels, and of
+cleanlab's on the out-of-fold probabilities that the same fit has used; expected calibration
+error of `weights_`; seconds per fit. One-sided noise flips the second class only. Flips by X
+become more frequent along a random direction; there is no true matrix, so the comparison is
+given rates of 30 %.
+
+Made by `python benchmarks/labels.py --seeds {seeds} --rows {rows} --million {million}{known} --out
+docs/labels.md`, which needs the tables beside the repository and cleanlab 2.9.
+
+"""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One fit: (log loss, accuracy) of three models, and what was found of the labels."""
+
+    plain: tuple[float, float]
+    oracle: tuple[float, float]
+    ours: tuple[float, float]
+    rate_error: float
+    share: float
+    true_share: float
+    flagged: float
+    precision: float
+    cleanlab: float
+    calibration: float
+    seconds: float
+
+
+def table(
+    name: str, seed: int, most: int
+) -> tuple[NDArray[np.float64], NDArray[np.intp], NDArray[np.float64], NDArray[np.intp]]:
+    """Return X and labels of the training rows, then of the test rows."""
+    rng = np.random.default_rng(seed)
+    frame = pd.read_parquet(DATA / f"{name}.parquet").drop(columns="split", errors="ignore")
+    if len(frame) > 2 * most:
+        frame = frame.iloc[rng.permutation(len(frame))[: 2 * most]]
+    target = "income" if name == "adult" else "label"
+    y = pd.factorize(frame.pop(target), sort=True)[0]
+    X = pd.get_dummies(frame).to_numpy(dtype=float)
+    X = X[:, X.std(axis=0) > 0]
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    order = rng.permutation(len(y))
+    train, test = order[: len(y) // 2], order[len(y) // 2 :]
+    return X[train], y[train], X[test], y[test]
+
+
+def flipped(
+    X: NDArray[np.float64], y: NDArray[np.intp], rates: tuple[float, float] | None, seed: int
+) -> NDArray[np.intp]:
+    """Return the labels with noise."""
+    rng = np.random.default_rng([seed, 1])
+    if rates is None:
+        along = X @ rng.normal(size=X.shape[1])
+        along = (along - along.mean()) / along.std()
+        rate = np.clip(0.3 + 0.15 * along, 0.0, 0.6)
+        rate *= 0.3 / rate.mean()
+    else:
+        rate = np.array(rates)[y]
+    return np.where(rng.random(y.size) < rate, 1 - y, y)
+
+
+def given_true_noise(
+    X: NDArray[np.float64], given: NDArray[np.intp], rates: tuple[float, float]
+) -> NDArray[np.float64]:
+    """Return the logistic regression whose likelihood knows the noise; the intercept is last."""
+    left = 1.0 - sum(rates)
+    sign = np.where(given == 1, 1.0, -1.0)
+
+    def objective(coef: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        right = expit(X @ coef[:-1] + coef[-1])
+        second = rates[0] + left * right
+        seen = np.maximum(np.where(given == 1, second, 1.0 - second), 1e-12)
+        pull = -sign / seen * left * right * (1.0 - right)
+        value = -np.log(seen).sum() + 0.5 * coef[:-1] @ coef[:-1]
+        return float(value), np.append(X.T @ pull + coef[:-1], pull.sum())
+
+    start = np.zeros(X.shape[1] + 1)
+    return np.asarray(minimize(objective, start, jac=True, options={"maxiter": 500}).x)
+
+
+def calibration_error(weights: NDArray[np.float64], is_right: NDArray[np.bool_]) -> float:
+    """Return the expected calibration error of the probabilities that labels are right."""
+    place = np.minimum((weights * BINS).astype(int), BINS - 1)
+    off = np.bincount(place, weights=weights - is_right, minlength=BINS)
+    return float(np.abs(off).sum() / weights.size)
+
+
+def outcome(name: str, rates: tuple[float, float] | None, seed: int, most: int) -> Outcome:
+    """Fit one table with noisy labels three ways."""
+    X, y, X_new, y_new = table(name, seed, most)
+    given = flipped(X, y, rates, seed)
+    wrong = given != y
+
+    def score(second: NDArray[np.float64]) -> tuple[float, float]:
+        second = np.clip(second, 1e-9, 1.0 - 1e-9)
+        return float(log_loss(y_new, second)), float(np.mean((second > 0.5) == y_new))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        plain = LogisticRegression(max_iter=1000).fit(X, given)
+        oracle = given_true_noise(X, given, rates or (0.3, 0.3))
+        began = time.perf_counter()
+        ours, seen = _fit_and_seen(X, given)
+        seconds = time.perf_counter() - began
+    noise = ours.label_noise_[[0, 1], [1, 0]]
+    scores = get_label_quality_scores(given, seen)
+    return Outcome(
+        plain=score(plain.predict_proba(X_new)[:, 1]),
+        oracle=score(expit(X_new @ oracle[:-1] + oracle[-1])),
+        ours=score(ours.predict_proba(X_new)[:, 1]),
+        rate_error=float("nan") if rates is None else float(np.abs(noise - rates).max()),
+        share=ours.corrupted_fraction_,
+        true_share=float(wrong.mean()),
+        flagged=float(np.mean(~ours.selected_)),
+        precision=_precision(wrong, 1.0 - ours.weights_),
+        cleanlab=_precision(wrong, 1.0 - scores),
+        calibration=calibration_error(ours.weights_, ~wrong),
+        seconds=seconds,
+    )
+
+
+def _fit_and_seen(
+    X: NDArray[np.float64], given: NDArray[np.intp]
+) -> tuple[SelfPacedClassifier, NDArray[np.float64]]:
+    """Return the fit, and the out-of-fold probabilities that it read the noise from."""
+    seen = []
+
+    def estimate(probabilities: NDArray[np.float64], *rest: Any) -> Any:
+        seen.append(probabilities)
+        return estimate_noise(probabilities, *rest)
+
+    # One batch within the size of the sample: its rows are all rows, in their order.
+    with mock.patch.object(label_judging, "estimate_noise", estimate):
+        return SelfPacedClassifier(n_batches=1).fit(X, given), seen[0]
+
+
+def _precision(wrong: NDArray[np.bool_], score: NDArray[np.float64]) -> float:
+    return float(average_precision_score(wrong, score)) if wrong.any() else float("nan")
+
+
+@dataclass(frozen=True)
+class Results:
+    """Outcomes by table, noise and seed, in a file with one line each."""
+
+    path: Path
+    known: dict[tuple[str, str, int, int], Outcome]
+
+    @classmethod
+    def read(cls, path: Path) -> Results:
+        """Return what was measured before."""
+        lines = path.read_text().splitlines() if path.exists() else []
+        known: dict[tuple[str, str, int, int], Outcome] = {}
+        for line in lines:
+            fields = json.loads(line)
+            name, kind, seed, most = fields.pop("cell")
+            known[name, kind, seed, most] = Outcome(**fields)
+        return cls(path, known)
+
+    def seeds(self, name: str, kind: str, most: int) -> int:
+        """Return how many seeds of a cell are known."""
+        return sum(cell[:2] == (name, kind) and cell[3] == most for cell in self.known)
+
+    def get(self, name: str, kind: str, seed: int, most: int) -> Outcome:
+        """Return an outcome, measured now unless it is known."""
+        cell = (name, kind, seed, most)
+        if cell not in self.known:
+            self.known[cell] = outcome(name, NOISE[kind], seed, most)
+            with self.path.open("a") as file:
+                file.write(json.dumps({"cell": cell} | asdict(self.known[cell])) + "\n")
+        return self.known[cell]
+
+
+def lines_of(
+    names: list[str], seeds: int, most: int, results: Results, known: bool
+) -> Iterator[str]:
+    """Yield one line of the page for each cell."""
+    yield (
+        "| table | noise, seeds | noisy labels | true matrix | ours | log loss / true | rates off "
+        "| share (true) | flagged | found | cleanlab | calibration | s |"
+    )
+    yield "|" + "---|" * 13
+    for name in names:
+        for kind in NOISE:
+            n = min(results.seeds(name, kind, most), seeds) if known else seeds
+            found = [results.get(name, kind, seed, most) for seed in range(n)]
+            if not found:
+                continue
+            mean = {
+                key: np.mean([getattr(one, key) for one in found], axis=0)
+                for key in Outcome.__dataclass_fields__
+            }
+            ratio = mean["ours"][0] / mean["oracle"][0]
+            yield (
+                f"| {name} | {kind}, {len(found)} | {_pair(mean['plain'])} | "
+                f"{_pair(mean['oracle'])} | {_pair(mean['ours'])} | {ratio:.2f} | "
+                f"{max(one.rate_error for one in found):.3f} | "
+                f"{mean['share']:.3f} ({mean['true_share']:.3f}) | {mean['flagged']:.3f} | "
+                f"{mean['precision']:.3f} | {mean['cleanlab']:.3f} | {mean['calibration']:.3f} | "
+                f"{mean['seconds']:.1f} |"
+            ).replace(" nan ", " ")
+
+
+def _pair(values: Any) -> str:
+    return f"{values[0]:.3f} / {values[1]:.3f}"
+
+
+def digits() -> Iterator[str]:
+    """Yield what happens to ten classes, 30 % of each given as the next one."""
+    X, y = load_digits(return_X_y=True)
+    rng = np.random.default_rng(0)
+    given = np.where(rng.random(y.size) < 0.3, (y + 1) % 10, y)
+    model = SelfPacedClassifier().fit(X / 16.0, given)
+    truth = 0.7 * np.eye(10) + 0.3 * np.roll(np.eye(10), 1, axis=1)
+    seen = np.stack([np.bincount(given[y == k], minlength=10) / np.sum(y == k) for k in range(10)])
+    plain = LogisticRegression(max_iter=1000).fit(X / 16.0, given)
+    yield "\n## Ten classes\n"
+    yield (
+        f"Digits of scikit-learn ({y.size:,} rows), 30 % of each given as the next one: entries of "
+        f"`label_noise_` are off by at most {np.abs(model.label_noise_ - truth).max():.3f} (from "
+        f"the shares that were flipped by chance, by "
+        f"{np.abs(model.label_noise_ - seen).max():.3f}). "
+        f"{100 * np.mean(model.suggested_labels_ == y):.1f} % of the suggested labels are right "
+        f"(given: {100 * np.mean(given == y):.1f} %). Area under precision-recall of wrong labels: "
+        f"{average_precision_score(given != y, 1 - model.weights_):.3f}. Accuracy for the right "
+        f"labels: {model.score(X / 16.0, y):.3f}, logistic regression on the noisy labels: "
+        f"{plain.score(X / 16.0, y):.3f}."
+    )
+
+
+def bad_batches(seeds: int, most: int) -> Iterator[str]:
+    """Yield whether 3 of 10 batches with 45 % flips, the others 2 %, are named."""
+    yield "\n## Bad batches\n"
+    for name in ("adult", "twonorm"):
+        named, errors = 0, []
+        for seed in range(seeds):
+            X, y, X_new, y_new = table(name, seed, most)
+            rng = np.random.default_rng([seed, 2])
+            batches = rng.integers(0, 10, y.size)
+            bad = batches < 3
+            given = np.where(rng.random(y.size) < np.where(bad, 0.45, 0.02), 1 - y, y)
+            model = SelfPacedClassifier().fit(X, given, batches=batches)
+            named += sorted(np.argsort(model.batch_clean_share_)[:3].tolist()) == [0, 1, 2]
+            good = LogisticRegression(max_iter=1000).fit(X[~bad], given[~bad])
+            plain = LogisticRegression(max_iter=1000).fit(X, given)
+            fits = [model, good, plain]
+            errors.append([log_loss(y_new, fit.predict_proba(X_new)) for fit in fits])
+        ours, good_rows, all_rows = np.mean(errors, axis=0)
+        yield (
+            f"{name}: the three bad of ten batches (45 % flips, the others 2 %) are the worst by "
+            f"`batch_clean_share_` in {named} of {seeds} seeds. Log loss {ours:.3f}; logistic "
+            f"regression on the good batches alone {good_rows:.3f}, on all rows {all_rows:.3f}.\n"
+        )
+
+
+def reliability(most: int) -> Iterator[str]:
+    """Yield how often labels are right whose weights lie in each tenth."""
+    yield "\n## Whether probabilities are probabilities\n"
+    yield (
+        "20 % symmetric flips, one seed: rows by their weight (the probability that the given "
+        "label is right), their mean weight, and the share of labels that are right.\n"
+    )
+    yield "| weight | " + " | ".join(f"{name}: rows, mean, right" for name in RELIABLE) + " |"
+    yield "|" + "---|" * (len(RELIABLE) + 1)
+    columns = []
+    for name in RELIABLE:
+        X, y, _, _ = table(name, 0, most)
+        given = flipped(X, y, (0.2, 0.2), 0)
+        weights = SelfPacedClassifier().fit(X, given).weights_
+        place = np.minimum((weights * BINS).astype(int), BINS - 1)
+        tenths = [place == k for k in range(BINS)]
+        columns.append([_tenth(weights[own], given[own] == y[own]) for own in tenths])
+    for k in range(BINS):
+        cells = " | ".join(column[k] for column in columns)
+        yield f"| {k / BINS:.1f} to {(k + 1) / BINS:.1f} | {cells} |"
+
+
+def _tenth(weights: NDArray[np.float64], right: NDArray[np.bool_]) -> str:
+    return f"{weights.size:,}, {weights.mean():.2f}, {right.mean():.2f}" if weights.size else ""
+
+
+def speed(rows: int) -> Iterator[str]:
+    """Yield the processor time of a large fit beside that of logistic regression."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(rows, 50))
+    y = (X @ rng.normal(size=50) + rng.logistic(size=rows) > 0).astype(int)
+    given = np.where(rng.random(rows) < 0.2, 1 - y, y)
+    spent = []
+    for model in (LogisticRegression(max_iter=1000), SelfPacedClassifier(n_jobs=1)):
+        began = time.process_time()
+        model.fit(X, given)
+        spent.append(time.process_time() - began)
+    yield "\n## Speed\n"
+    yield (
+        f"{rows:,} rows of 50 columns, 20 % flips, processor time: {spent[1]:.1f} s; "
+        f"`LogisticRegression` (lbfgs) on the noisy labels: {spent[0]:.1f} s, a ratio of "
+        f"{spent[1] / spent[0]:.1f}. Most of it is boosting on a sample of 20,000 rows, which "
+        f"costs the same however many rows there are."
+    )
+
+
+def main() -> None:
+    """Fit every cell, print one line for each, and write the page."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--rows", type=int, default=4000)
+    parser.add_argument("--results", type=Path, default=Path("labels.jsonl"))
+    parser.add_argument("--only", default=None)
+    parser.add_argument("--known", action="store_true")
+    parser.add_argument("--million", type=int, default=1_000_000)
+    parser.add_argument("--out", type=Path, default=None)
+    arguments = parser.parse_args()
+    names = arguments.only.split(",") if arguments.only else list(SETS)
+    lines = []
+    results = Results.read(arguments.results)
+    parts = [lines_of(names, arguments.seeds, arguments.rows, results, arguments.known)]
+    if not arguments.only:
+        parts += [reliability(arguments.rows), digits()]
+        parts += [bad_batches(min(arguments.seeds, 3), arguments.rows), speed(arguments.million)]
+    for part in parts:
+        for line in part:
+            print(line, flush=True)
+            lines.append(line)
+    if arguments.out:
+        page = INTRODUCTION.format(
+            seeds=arguments.seeds,
+            rows=arguments.rows,
+            million=arguments.million,
+            known=" --known" if arguments.known else "",
+        )
+        arguments.out.write_text(page + "\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()
