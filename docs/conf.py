@@ -22,6 +22,7 @@ extensions = [
     "myst_parser",
     "numpydoc",
     "sphinx.ext.autodoc",
+    "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
 ]
 exclude_patterns = ["_build"]
@@ -29,6 +30,9 @@ toc_object_entries_show_parents = "hide"
 default_role = "py:obj"  # a name in backticks becomes a link where there is something to link to
 
 myst_heading_anchors = 3
+
+copybutton_exclude = ".linenos, .gp, .go"  # prompts and outputs stay on the page
+copybutton_selector = "div:not(.highlight-text):not(.output) > div.highlight pre"
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # types are in the source; signatures with them fill the screen

@@ -35,7 +35,7 @@ with tempfile.TemporaryDirectory() as folder:
         easyfirst.load(path)
     except ModelFileError as error:
         print(str(error).removeprefix(folder))
-print("the same bits:", np.array_equal(again.predict(X), model.predict(X)))
+print("bit-for-bit identical:", np.array_equal(again.predict(X), model.predict(X)))
 
 # %%
 # The same model in ONNX.

@@ -2,7 +2,7 @@
 Rental prices
 =============
 
-Asking prices of holiday flats are dirty: forgotten zeros, monthly prices, prices that shall keep
+Asking prices of holiday flats are dirty: forgotten zeros, monthly prices, prices meant to keep
 guests away. Give a directory with listings as Inside Airbnb publishes them, and this script
 reads them; without one it draws a similar table.
 
