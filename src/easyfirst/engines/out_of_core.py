@@ -25,6 +25,7 @@ from easyfirst.engines.embedded import Threads
 from easyfirst.engines.memory import (
     as_bytes,
     available_bytes,
+    give_back_freed_memory,
     resident_bytes,
     shown_bytes,
     size_of,
@@ -35,6 +36,7 @@ logger = logging.getLogger("easyfirst")
 KEPT_SHARE = 0.3  # of the memory that the limit leaves, for batches and what is remembered of them
 WORK_SHARE = 0.3  # for batches that are worked on; the rest is for the driver's sample
 WORKING_SPACE = 2.5  # of a batch while it is read and worked on, in sizes of the batch
+NEARLY_FULL = 0.85  # of the limit: from there on, freed memory is given back after each batch
 DEFAULT_SHARE = 0.5  # of the memory that is free, where no limit is given
 DEFAULT_LIMIT = 10**9  # where the system does not say what is free
 
@@ -190,7 +192,10 @@ class BatchStore:
         batch = self._kept.get(number)
         resident = Resident(self._read(number) if batch is None else batch, memory)
         yield resident
+        del resident, batch
         self._settle(number, memory)
+        if resident_bytes() > NEARLY_FULL * self._limit:
+            give_back_freed_memory()
 
     def _is_held(self, number: int) -> bool:
         """Whether the rows are in memory anyway, so that reading them costs nothing."""
