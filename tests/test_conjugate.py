@@ -5,13 +5,11 @@ import pytest
 import scipy.sparse as sp
 
 from easyfirst import SelfPacedRegressor
-from easyfirst.errors import NoSingleModelWarning, RankWarning
+from easyfirst.errors import RankWarning
 from easyfirst.local.design import Design
 from easyfirst.penalties import Ridge
 from easyfirst.schedules import Constant, Geometric
 from problems import corrupted_rows
-
-pytestmark = pytest.mark.filterwarnings("ignore:No search for a robust start")
 
 WIDE = 6_000  # columns, for which "auto" forms no matrix
 
@@ -111,10 +109,3 @@ def test_a_solver_that_needs_matrices_refuses_too_many_columns():
     X = sp.csr_array(sp.eye_array(30, 20_000))
     with pytest.raises(ValueError, match=r"20,000 columns.*'gram' needs square matrices"):
         SelfPacedRegressor(solver="gram").fit(X, np.arange(30.0))
-
-
-def test_a_fit_without_matrices_says_that_starts_were_not_searched(rows):
-    with pytest.warns(NoSingleModelWarning, match=r"No search for a robust start.*solver='gram'"):
-        model = fitted(rows.X, rows.y, "cg")
-    assert any("No search" in doubt for doubt in model.doubts_)
-    assert not fitted(rows.X, rows.y, "gram").doubts_

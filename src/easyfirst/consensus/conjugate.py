@@ -79,9 +79,14 @@ def by_products(curve: Callable[[Vector, Vector], Vector], objective: Objective)
 
 
 def refine(
-    fleet: Fleet, weightings: Weightings, stats: StackedStatistics, objective: Objective, z: Vector
+    fleet: Fleet,
+    weightings: Weightings,
+    stats: StackedStatistics,
+    objective: Objective,
+    z: Vector,
+    tol: float = AT_THE_END,
 ) -> Vector:
-    """Return the coefficients that are best for these weights, to many digits."""
+    """Return the coefficients that are best for these weights, to many digits unless told."""
     diagonal = _penalty(objective, z)
     gradient = fleet.normal_residual(weightings, z, extended=False) - diagonal * z
     return (
@@ -91,9 +96,27 @@ def refine(
             stats.pooled_gram.diagonal() + diagonal,
             diagonal,
             gradient,
-            AT_THE_END,
+            tol,
         )[0]
     )
+
+
+def response(
+    fleet: Fleet,
+    weightings: Weightings,
+    stats: StackedStatistics,
+    objective: Objective,
+    target: Vector,
+) -> Vector:
+    """Return the coefficients with (G + penalty) coef = target, roughly."""
+    diagonal = _penalty(objective, target)
+    return _conjugate_gradients(
+        lambda direction: fleet.curve(weightings, direction),
+        stats.pooled_gram.diagonal() + diagonal,
+        diagonal,
+        target,
+        WITHIN_A_ROUND,
+    )[0]
 
 
 def _penalty(objective: Objective, z: Vector) -> Vector:

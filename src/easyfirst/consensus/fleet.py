@@ -45,6 +45,7 @@ class Fleet:
     spread: Spread = map
     spread_of_y: float = 1.0
     least_y: float = -np.inf
+    entries_per_row: float = 0.0  # of X that are stored
 
     @property
     def n_coef(self) -> int:
@@ -83,6 +84,8 @@ class Fleet:
             spread=spread,
             spread_of_y=spread_of_y,
             least_y=min(each.y_least for each in descriptions),
+            entries_per_row=sum(each.n_entries for each in descriptions)
+            / max(sum(each.n_samples for each in descriptions), 1),
         )
 
     def every_row(self) -> Weightings:
@@ -186,6 +189,12 @@ class Fleet:
     def column_squares(self, now: Weightings) -> Vector:
         """Return the diagonal of D'R D over all rows."""
         replies = self.workers.map(products.column_squares, now, self.problem)
+        return np.asarray(np.sum(replies, axis=0))
+
+    def probe_inside(self, now: Weightings, seed: int) -> Vector:
+        """Return D'R^(1/2) u for random signs u, over all rows that are not far out in X."""
+        messages = [(weighting, seed, number) for number, weighting in enumerate(now)]
+        replies = self.workers.map(products.probe_inside, messages, self.problem)
         return np.asarray(np.sum(replies, axis=0))
 
     def respond(self, pulls: Sequence[Pull], terms: Terms) -> list[Response]:

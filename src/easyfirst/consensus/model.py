@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from easyfirst.calibration import CleanMixture, corrupted_interval, mass_quantile, signed_quantile
-from easyfirst.consensus import calibrated_rounds, noise_rounds, self_paced
+from easyfirst.consensus import calibrated_rounds, noise_rounds, self_paced, wide_start
 from easyfirst.consensus.calibrated_rounds import Start
 from easyfirst.consensus.count_rounds import count_errors, fit_counts, residual_noise
 from easyfirst.consensus.diagnosis import (
@@ -55,11 +55,6 @@ Judging = Literal["no", "advise", "choose"]  # of transformations of y
 
 MUCH_WIDER = 2.0  # noise than the one that rounds began with: it is that of other rows
 NEARLY_ALL = 0.95  # clean share from which a fit is about that of all rows
-NOT_SEARCHED = (
-    "No search for a robust start was made, because solver='cg' (the default beyond 5,000 "
-    "columns) forms no matrix. A cluster of wrong rows far out in X may have pulled the fit. Use "
-    "solver='gram' (up to 16,384 columns), or select or combine columns first."
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,7 +216,7 @@ def _fit_calibrated(
     second_model, opinion = SecondModelEvidence(), Opinion()
     ending = Ending(exactly, center=settings.center)
     advice: Advice | None = None
-    # Without square matrices, starts cannot be compared: the pace grows on all rows.
+    # Without square matrices, starts cannot be compared on a sample.
     if settings.solver != "cg":
         found = find_start(fleet, objective, settings, seed, on_round)
         found, second_model = find_second_model(found)
@@ -248,14 +243,17 @@ def _fit_calibrated(
         fitted = _by_noise(fleet, objective, result, opinion.start, ending)
         doubts = doubts_where_nothing_is_explained(found, fitted.noise or opinion.start.noise)
     else:
-        result = calibrated_rounds.run(fleet, objective, settings, on_round, start)
+        if found is None:
+            fleet, result = wide_start.run(fleet, objective, settings, seed, on_round)
+        else:
+            result = calibrated_rounds.run(fleet, objective, settings, on_round, start)
         fitted = _with_its_noise(fleet, objective, result, opinion.start, ending, on_round)
         doubts = doubts_about(result, second_model, fitted.noise)
     masses = found.masses if found else ()
     return replace(
         _counting_aside(fitted),
         history=_joined(found, fitted.rounds),
-        doubts=(*doubts, *doubts_about_masses(masses), *([] if found else [NOT_SEARCHED])),
+        doubts=(*doubts, *doubts_about_masses(masses)),
         opinion=opinion,
         advice=advice,
         notes=notes_about_masses(masses),

@@ -47,6 +47,7 @@ class Description:
     """First facts about a batch: sizes, moments of y, moments of a few rows of X."""
 
     n_samples: int
+    n_entries: int  # of X that are stored
     n_weighted: int
     n_trusted: int
     total_weight: float
@@ -99,6 +100,7 @@ def describe(resident: Resident, message: None, loss: Loss) -> Description:
     rows = batch.X[some if present is None else present[some]].astype(np.float64)
     return Description(
         n_samples=batch.n_samples,
+        n_entries=int(batch.X.size),
         n_weighted=n_present,
         n_trusted=0 if batch.trusted is None else int(np.count_nonzero(batch.trusted)),
         total_weight=total,
