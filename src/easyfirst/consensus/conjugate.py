@@ -101,22 +101,24 @@ def refine(
     )
 
 
-def response(
-    fleet: Fleet,
-    weightings: Weightings,
-    stats: StackedStatistics,
-    objective: Objective,
-    target: Vector,
-) -> Vector:
-    """Return the coefficients with (G + penalty) coef = target, roughly."""
-    diagonal = _penalty(objective, target)
-    return _conjugate_gradients(
+def degrees_of_freedom(
+    fleet: Fleet, weightings: Weightings, squares: Vector, objective: Objective, seed: int
+) -> float:
+    """Return about how many the fit of these rows takes, from those inside if some are far.
+
+    That is the trace of their part of the hat matrix, by the response to random signs. `squares`
+    is the diagonal of the Gram matrix.
+    """
+    signs = fleet.probe(weightings, seed)
+    diagonal = _penalty(objective, signs)
+    response = _conjugate_gradients(
         lambda direction: fleet.curve(weightings, direction),
-        stats.pooled_gram.diagonal() + diagonal,
+        squares + diagonal,
         diagonal,
-        target,
+        signs,
         WITHIN_A_ROUND,
     )[0]
+    return float(signs @ response)
 
 
 def _penalty(objective: Objective, z: Vector) -> Vector:

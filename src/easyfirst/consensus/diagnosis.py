@@ -110,17 +110,18 @@ def doubts_about(
             f"normal: they may be no more than the densest part of the rows. Model the logarithm "
             f"or the root of y, or add the columns that tell the other rows apart."
         )
-    if result.pace.value == np.inf and mixture.total >= 2 * q + 3:
+    if result.pace.value == np.inf and mixture.total >= 2 * result.losses.n_coef + 3:
         doubts.append(
             "No group of rows stands out as clean, so every row was kept: the result is "
             "ordinary least squares, with no protection against wrong rows. Try a transformation "
             "of y, or fewer columns."
         )
-    if q < mixture.total < 2 * q + 3 and q > 1:
+    free = result.losses.n_coef
+    if mixture.total < 2 * free + 3 and q > 1:
         doubts.append(
-            f"{mixture.total:.0f} rows are too few to tell wrong ones from right ones beside {q} "
-            f"coefficients: every row was kept, and the fit has no protection against wrong rows. "
-            f"Add rows or drop columns."
+            f"{mixture.total:.0f} rows are too few to tell wrong ones from right ones beside "
+            f"{free} coefficients: every row was kept, and the fit has no protection against them. "
+            f"Add rows, drop columns, or use a (stronger) Ridge penalty."
         )
     worth = information(result.losses, mixture)[1]
     if worth < LEAST_ROWS * q and mixture.share < 0.5:

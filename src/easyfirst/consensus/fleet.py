@@ -46,6 +46,7 @@ class Fleet:
     spread_of_y: float = 1.0
     least_y: float = -np.inf
     entries_per_row: float = 0.0  # of X that are stored
+    n_effective: int | None = None  # coefficients that a penalty leaves free, where that is known
 
     @property
     def n_coef(self) -> int:
@@ -144,7 +145,7 @@ class Fleet:
             counts=every,
             trusted=trusted,
             anchor=self.problem.anchor,
-            n_coef=len(first.coef),
+            n_coef=len(first.coef) if self.n_effective is None else self.n_effective,
             studentized=first.whitener is not None,
         )
 
@@ -191,10 +192,10 @@ class Fleet:
         replies = self.workers.map(products.column_squares, now, self.problem)
         return np.asarray(np.sum(replies, axis=0))
 
-    def probe_inside(self, now: Weightings, seed: int) -> Vector:
-        """Return D'R^(1/2) u for random signs u, over all rows that are not far out in X."""
+    def probe(self, now: Weightings, seed: int) -> Vector:
+        """Return D'R^(1/2) u for random signs u, without rows that are far out in X."""
         messages = [(weighting, seed, number) for number, weighting in enumerate(now)]
-        replies = self.workers.map(products.probe_inside, messages, self.problem)
+        replies = self.workers.map(products.probe, messages, self.problem)
         return np.asarray(np.sum(replies, axis=0))
 
     def respond(self, pulls: Sequence[Pull], terms: Terms) -> list[Response]:

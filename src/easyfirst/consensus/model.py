@@ -20,6 +20,7 @@ from easyfirst.consensus.diagnosis import (
 )
 from easyfirst.consensus.extrapolation import FarPredictions, far_predictions, least_support
 from easyfirst.consensus.fleet import Fleet
+from easyfirst.consensus.freedom import effective_coefficients
 from easyfirst.consensus.gram import rank, without_constant_columns, without_weak_directions
 from easyfirst.consensus.half_clean import granting
 from easyfirst.consensus.history import History
@@ -175,6 +176,8 @@ def fit_model(
     if isinstance(settings.schedule, Calibrated) and not fleet.problem.loss.quadratic:
         return _fit_counts(fleet, objective, settings, seed, on_round)
     if isinstance(settings.schedule, Calibrated):
+        free = effective_coefficients(fleet, objective, seed)
+        fleet = replace(fleet, n_effective=free)
         return _fit_calibrated(fleet, objective, settings, seed, exactly, on_round, judging)
     result = self_paced.run(fleet, objective, settings, on_round)
     return _fitted(fleet, objective, result, Ending(exactly))

@@ -101,10 +101,8 @@ def _peak(fleet: Fleet, objective: Objective, fit: RoundsResult, seed: int) -> f
     """
     if not isinstance(fit.pace, CalibratedPace) or fit.losses is None:
         return -np.inf
-    signs = fleet.probe_inside(fit.weightings, seed)
-    taken = float(
-        signs @ conjugate.response(fleet, fit.weightings, fit.statistics, objective, signs)
-    )
+    squares = fit.statistics.pooled_gram.diagonal()
+    taken = conjugate.degrees_of_freedom(fleet, fit.weightings, squares, objective, seed)
     best = conjugate.refine(
         fleet, fit.weightings, fit.statistics, objective, fit.solution.z, CLOSELY
     )

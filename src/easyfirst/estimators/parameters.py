@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 NOISE_FAMILIES = ("poisson", "gamma")
 COLUMNS_FOR_MATRICES = 5_000  # beyond, products with the rows are cheaper than Gram matrices
+COLUMNS_OF_FEW_ROWS = 500  # the same where there are more columns than rows
 MOST_COLUMNS = 16_384  # beyond, one Gram matrix alone takes more than 2 GiB
 AGREEMENT = 1e-2  # of tol: how exactly the batches agree within a round
 
@@ -78,13 +79,14 @@ def checked(model: SelfPacedRegressor) -> RoundSettings:
 
 
 def with_room_for(
-    settings: RoundSettings, solver: str, n_features: int, by_products: bool
+    settings: RoundSettings, solver: str, n_rows: int, n_features: int, by_products: bool
 ) -> RoundSettings:
     """Return settings whose solver can do with so many columns, or say that there is none.
 
     `by_products` says that the penalty permits to do without square matrices.
     """
-    is_wide = n_features > COLUMNS_FOR_MATRICES
+    few_rows = n_rows < n_features and n_features > COLUMNS_OF_FEW_ROWS
+    is_wide = n_features > COLUMNS_FOR_MATRICES or few_rows
     if settings.solver == "gram" and solver == "auto" and is_wide and by_products:
         return replace(settings, solver="cg")
     if settings.solver != "cg" and n_features > MOST_COLUMNS:

@@ -416,7 +416,7 @@ class SelfPacedRegressor(
             validation.record_columns(self, source, fleet.n_features)
             by_products = penalty.quadratic_strength is not None and problem.regularizer.separable
             settings = parameters.with_room_for(
-                settings, self.solver, fleet.n_features, by_products
+                settings, self.solver, sum(fleet.n_rows), fleet.n_features, by_products
             )
             exactly = bool(self.polish)
             self._warn_of_passes(workers, settings)

@@ -32,17 +32,15 @@ def column_squares(resident: Resident, weighting: Weighting, problem: Problem) -
     return problem.design(batch).squares(row_weights)
 
 
-def probe_inside(
-    resident: Resident, message: tuple[Weighting, int, int], problem: Problem
-) -> Vector:
-    """Return D'R^(1/2) u for random signs u, over rows that are not far out in X.
+def probe(resident: Resident, message: tuple[Weighting, int, int], problem: Problem) -> Vector:
+    """Return D'R^(1/2) u for random signs u; rows that are far out in X have none.
 
     `message` holds the weighting, a seed and the number of the batch.
     """
     weighting, seed, number = message
-    assert problem.far_rule is not None
     batch = resident.batch
     signs = np.random.default_rng([seed, number]).choice([-1.0, 1.0], batch.n_samples)
-    inside = bands_of(resident, problem.far_rule) == 0
+    if problem.far_rule is not None:
+        signs *= bands_of(resident, problem.far_rule) == 0
     row_weights = importance(batch) * weigh(resident, weighting, problem)
-    return problem.design(batch).transposed_times(signs * inside * np.sqrt(row_weights))
+    return problem.design(batch).transposed_times(signs * np.sqrt(row_weights))
