@@ -163,7 +163,7 @@ READING = {
         "fit a.parquet -t price", DATA, "not a whole Parquet", {"a.parquet": parquet("flipped")}
     ),
     "text named Parquet": Mistake(
-        "fit a.parquet -t price", DATA, "not a whole Parquet", {"a.parquet": GOOD}
+        "fit a.parquet -t price", DATA, "is text, in spite of the ending", {"a.parquet": GOOD}
     ),
     "a line with too few values": Mistake(
         FIT, DATA, "line 3: 2 values where the heading has 3", {"data.csv": "a,b,price\n1,2,3\n1,2"}

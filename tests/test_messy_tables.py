@@ -342,7 +342,7 @@ FORMATS = {
     "Excel with a title and more sheets": Messy(
         content("data.xlsx", lambda f: workbook(f, above=("Flats in 2024", ""), more=("Notes",))),
         "fit data.xlsx -t rent",
-        says=("1 lines before the names", "sheet 'Tabelle1' of 2"),
+        says=("1 line before the names", "sheet 'Tabelle1' of 2"),
     ),
     "a sheet by name": Messy(
         content("data.xlsx", lambda f: workbook(f, sheet="Flats", more=("Notes",))),

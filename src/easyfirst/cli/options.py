@@ -28,7 +28,7 @@ class NamedPath(click.Path):
 FILE = NamedPath(path_type=Path)
 
 
-class Share(click.FloatRange):
+class Share(click.types.FloatParamType):
     """A share of rows: 5%, 5 % or 0.05."""
 
     name = "share"

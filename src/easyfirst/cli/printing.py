@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from easyfirst.report.wording import number, percent, visible
+from easyfirst.report.wording import LONGEST_NAME, number, percent, visible
 
 PLAIN_WIDTH = 120  # where standard output is no terminal
 MOST_COEFFICIENTS = 60
@@ -103,10 +103,18 @@ def print_coefficients(out: Console, records: Sequence[Mapping[str, Any]]) -> No
     heads |= {"lower": "95 % from", "upper": "to"}
     heads |= {key: key[1] for key in records[0] if isinstance(key, tuple)}
     keys = [key for key in heads if key in records[0]]
-    rows = [[record[key] for key in keys] for record in shown]
+    rows = [[_short(record[key]) for key in keys] for record in shown]
     print_table(out, "Coefficients", [heads[key] for key in keys], rows, left=("column",))
     if len(shown) < len(records):
         out.print(f"  and {len(records) - len(shown):,} more in the summary file")
+
+
+def _short(value: Any) -> Any:
+    """Cut a long name in the middle: categories that are sentences often differ at their ends."""
+    if not isinstance(value, str) or len(value) <= LONGEST_NAME:
+        return value
+    half = LONGEST_NAME // 2
+    return f"{value[: half - 1]}…{value[-half:]}"
 
 
 def _by_column(records: Sequence[Mapping[str, Any]]) -> list[dict[Any, Any]]:

@@ -64,8 +64,8 @@ def suspects(
     """
     from easyfirst.cli.models import load_table_model, read_for
     from easyfirst.cli.results import deliver, result_kind
-    from easyfirst.tables.lines import lines_in_file
-    from easyfirst.tables.runs import with_lines, with_values
+    from easyfirst.tables.origins import Origins
+    from easyfirst.tables.runs import with_values
 
     kind = result_kind(kind, output, force, default=TEXT)
     if kind == TEXT and output is not None:
@@ -73,12 +73,13 @@ def suspects(
     fitted = load_table_model(model)
     form = table_format(**reading)
     table = read_for(fitted, data, form)
-    judged = replace(fitted.judged(table), lines=lines_in_file(data, form, table))
+    origins = Origins.of(data, table, form.encoding, form.delimiter)
+    judged = replace(fitted.judged(table), origins=origins)
     places, found = judged.suspects(TOP if top is None and kind == TEXT else top)
     if kind == TEXT:
         _print(found, table.num_rows, top, [pattern.words for pattern in judged.patterns])
     else:
-        found = with_lines(judged.lines_at(places), found)
+        found = origins.beside(places, found)
         whole = with_values(found, table.take(places)) if values else found
         deliver(whole, kind, output, force)
     check_share(judged.wrong_places.size, judged.n_given, fail_above)

@@ -18,6 +18,7 @@ from easyfirst.contracts import Vector
 from easyfirst.noise import NoiseModel
 from easyfirst.schedules import CalibratedPace
 
+GROWING_ERRORS = "Errors grow along some columns"  # how that doubt begins
 LEAST_ROWS = 4.0  # clean rows' worth of information per coefficient below which none is believed
 # Spread of squared residuals along a direction of X, in clean variances: 2 half-way between two
 # equal models, 0.6 for noise whose standard deviation goes with exp(x / 2).
@@ -145,8 +146,8 @@ def doubts_about(
         )
     if second_model.between:
         doubts.append(
-            "Errors grow along some columns, as if two models were mixed. Check for a missing "
-            "column or a second population before you trust the flags."
+            f"{GROWING_ERRORS}, as if two models were mixed. Check for a missing column or a "
+            f"second population before you trust the flags."
         )
     if second_model.is_rival:
         doubts.append(

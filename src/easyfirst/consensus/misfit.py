@@ -34,6 +34,7 @@ SIDES = 0.05  # share of the variance of residuals by which sides are told
 MUCH = 0.3  # and by which the model is wrong whatever was set aside
 AS_MUCH = 0.5  # importance over the largest from which a column is named
 MOST_NAMED = 3
+ROUNDED = 1e-10  # noise over the range of y, at which only rounding is left
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,8 @@ def misfit_of(found: SampleFit, coef: Vector, noise: NoiseModel, rule: ScaleRule
     if len(rows) < max(10 * LEAST_SET_ASIDE, 10 * p):
         return Misfit()
     table = RobustRows.of(sample, rows)
+    if noise.spread <= ROUNDED * float(np.ptp(table.y)):
+        return Misfit()  # what is left over is rounding, which follows X as well
     prediction = table.design @ coef
     residual = (table.y - prediction) / rule.of(table.X)
     aside = noise.posterior(residual) < 0.5

@@ -107,7 +107,7 @@ class TableBase(PlugInParamsMixin, BaseEstimator):
         """Return a table beside what the model thinks of its rows; it needs the target."""
         raise NotImplementedError
 
-    def judged_rows(self, table: pa.Table, rows: TrainingRows, lines: Any) -> JudgedBase:
+    def judged_rows(self, table: pa.Table, rows: TrainingRows, origins: Any) -> JudgedBase:
         """Return the table of the fit beside what the model thinks of its rows."""
         raise NotImplementedError
 

@@ -199,10 +199,10 @@ class TableClassifier(ClassifierMixin, TableBase):
         X = self._named(self._preprocessor().matrix(table.filter(pa.array(known))))
         return JudgedLabelTable(self, table, known, X, given[known].astype(str), wrong)
 
-    def judged_rows(self, table: pa.Table, rows: TrainingRows, lines: Any) -> JudgedLabelTable:
+    def judged_rows(self, table: pa.Table, rows: TrainingRows, origins: Any) -> JudgedLabelTable:
         """Return the table of the fit beside what the model thinks of its labels."""
         y = rows.y.astype(str)
-        return JudgedLabelTable(self, table, rows.used, rows.X, y, rows.wrong, lines)
+        return JudgedLabelTable(self, table, rows.used, rows.X, y, rows.wrong, origins)
 
     def _texts(self, table: pa.Table) -> NDArray[np.object_]:
         """Return the label of every row as it is written."""

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import codecs
+import csv
+import io
 import re
 from collections import Counter
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
+from easyfirst.report.wording import count
 from easyfirst.tables.errors import TableError, listed, reason
 from easyfirst.tables.kinds import DELIMITER_KEY
 from easyfirst.tables.places import HEAD_BYTES, Place
@@ -43,7 +47,8 @@ def read_csv(place: Place, form: TableFormat, notes: list[str]) -> pa.Table:
     lines = _first_lines(place, form, compression)
     skipped, delimiter = _heading(lines, form)
     if skipped:
-        notes.append(f"{place.name}: {skipped} lines before the names of the columns skipped")
+        skipped_lines = count(skipped, "line")
+        notes.append(f"{place.name}: {skipped_lines} before the names of the columns skipped")
     if any(f'{delimiter} "' in line for line in lines):
         place, compression = _without_blanks(place, compression, delimiter), None
     table = _parsed(place, form, delimiter, compression, skipped)
@@ -160,7 +165,8 @@ def _parsed(
             raise TableError(f"{form.encoding!r} is not the name of a text encoding") from None
         except UnicodeDecodeError as error:
             raise TableError(f"{place.name} is not {form.encoding} text: {error}") from error
-    raise TableError(_explained(place, form, delimiter, names, str(failure))) from failure
+    line = _wrong_line(place, form, delimiter, compression, skipped)
+    raise TableError(_explained(place, form, delimiter, names, str(failure), line)) from failure
 
 
 def _names(
@@ -184,16 +190,47 @@ def _as_text(form: TableFormat, names: list[str]) -> Any:
     )
 
 
+def _wrong_line(
+    place: Place, form: TableFormat, delimiter: str, compression: str | None, skipped: int
+) -> int | None:
+    """Return the first line with another number of values than the heading.
+
+    The parser counts records, and an editor lines: empty ones, and those of values with breaks.
+    """
+    with (
+        place.stream(compression) as file,
+        io.TextIOWrapper(file, form.encoding, errors="replace", newline="") as text,
+    ):
+        for _ in range(skipped):
+            text.readline()
+        records = csv.reader(text, delimiter=delimiter)
+        with suppress(csv.Error):
+            expected = len(next(records, []))
+            before = records.line_num
+            for record in records:
+                if record and len(record) != expected:
+                    return skipped + before + 1
+                before = records.line_num
+    return None
+
+
 def _explained(
-    place: Place, form: TableFormat, delimiter: str, names: list[str], message: str
+    place: Place,
+    form: TableFormat,
+    delimiter: str,
+    names: list[str],
+    message: str,
+    line: int | None,
 ) -> str:
     """Turn a message of the CSV parser into one that says where to look."""
-    wrong = re.search(r"Row #(\d+): Expected (\d+) columns, got (\d+)", message)
+    wrong = re.search(r"Expected (\d+) columns, got (\d+)", message)
     if wrong:
-        line, expected, got = wrong.groups()
+        expected, got = map(int, wrong.groups())
+        where = f", line {line}" if line else ""
         return (
-            f"{place.name}, line {line}: {got} values where the heading has {expected} names "
-            f"(delimiter {delimiter!r}); fix the line, or name another --delimiter"
+            f"{place.name}{where}: {count(got, 'value')} where the heading has "
+            f"{count(expected, 'name')} (delimiter {delimiter!r}); fix the line, or name another "
+            f"--delimiter"
         )
     undecoded = re.search(r"CSV column #(\d+):.*invalid UTF8", message)
     if undecoded:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -17,7 +17,7 @@ from easyfirst.report.patterns import Pattern, find_patterns
 from easyfirst.report.traits import Trait, categories, each_of, ranges
 from easyfirst.report.wording import cell, number
 from easyfirst.tables import values
-from easyfirst.tables.lines import spreadsheet_lines
+from easyfirst.tables.origins import Origins
 from easyfirst.tables.preprocessing import Preprocessor
 from easyfirst.tables.recipe import Feature
 
@@ -40,8 +40,8 @@ class JudgedBase:
         These rows as the model takes them.
     wrong
         Rows with a target that cannot be right.
-    lines
-        The line of every row as a spreadsheet counts. None: one heading, then the rows.
+    origins
+        Where the rows stand. None: one file, with one heading and then the rows.
     """
 
     model: Any
@@ -50,7 +50,7 @@ class JudgedBase:
     X: Any
     y: NDArray[Any]
     wrong: Any = None
-    lines: NDArray[np.intp] | None = None
+    origins: Origins | None = None
 
     @property
     def judged(self) -> Any:
@@ -146,10 +146,10 @@ class JudgedBase:
         """How many rows have a target, be it one that cannot be right."""
         return self.y.size + (0 if self.wrong is None else self.wrong.places.size)
 
-    def lines_at(self, places: NDArray[np.intp]) -> NDArray[np.intp]:
-        """Return the lines of some rows as a spreadsheet counts."""
-        lines = spreadsheet_lines(self.table.num_rows) if self.lines is None else self.lines
-        return lines[places]
+    @property
+    def known_origins(self) -> Origins:
+        """Where the rows stand, as far as that is known."""
+        return Origins.usual(self.table.num_rows) if self.origins is None else self.origins
 
     @property
     def _preprocessor(self) -> Preprocessor:
@@ -169,7 +169,7 @@ class JudgedBase:
         model = self.model
         rows = self.rows if self.wrong is None else self.table.take(pa.array(places))
         numeric = {each.name: each for each in model.recipe_.numeric if each.kind != "boolean"}
-        traits: list[Trait | None] = [_order(self.lines_at(places))]
+        traits: list[Trait | None] = list(_by_origin(self.known_origins, places))
         for name in rows.column_names:
             if name in (model.target, model.row_id):
                 continue
@@ -181,9 +181,14 @@ class JudgedBase:
         return traits
 
 
-def _order(lines: NDArray[np.intp]) -> Trait | None:
-    say = lambda first, last: f"line numbers from {first} to {last}"  # noqa: E731
-    return ranges("line", lines.astype(np.float64), lambda line: f"{line:,.0f}", say, BLOCKS)
+def _by_origin(origins: Origins, places: NDArray[np.intp]) -> Iterator[Trait | None]:
+    """Yield the order of some rows, and the files that they are from if there are several."""
+    number, what = origins.lines[places], "line"
+    if origins.files is not None:
+        yield categories("file", origins.files[places], origins.short_names)
+        number, what = places, "row"  # lines begin anew in every file
+    say = lambda first, last: f"{what} numbers from {first} to {last}"  # noqa: E731
+    yield ranges(what, number.astype(np.float64), lambda line: f"{line:,.0f}", say, BLOCKS)
 
 
 def _category(name: str, column: pa.ChunkedArray) -> Trait | None:

@@ -160,7 +160,8 @@ class JudgedTable(JudgedBase):
             if mask is None or not mask[row]:
                 continue
             name, raw = visible(feature.name), self.rows[feature.name][row].as_py()
-            with_what = f"filled in with the median ({written(feature, feature.fill)})"
+            what = "the more frequent value" if feature.kind == "boolean" else "the median"
+            with_what = f"filled in with {what} ({written(feature, feature.fill)})"
             if raw is None:
                 yield f"{name} was {with_what}"
             else:

@@ -250,6 +250,9 @@ def _numbers(
         notes.append(f"column {name!r}: {odd}; taken as missing")
     if found != notation.PLAIN:
         notes.insert(0, _notation_note(name, given, numbers, found, hints))
+    signs = notation.signs_note(given, numbers)
+    if signs:
+        notes.append(f"column {name!r}: {signs}")
     return ColumnMeaning("number", Reading(found, words=words), tuple(notes), whole)
 
 
@@ -271,7 +274,9 @@ def _notation_note(
     if hints.decimal is None and hints.thousands is None and _is_ambiguous(given, found):
         other = "--decimal ," if found.thousands == "," else f"--thousands {found.decimal}"
         doubt = f"; if that is wrong, say so with {other}"
-    return f"column {name!r}: {text!r} read as {number:.15g} ({found}){doubt}"
+    n_bare = notation.n_without_unit(given) if found.units and not found.scaled else 0
+    bare = f"; {count(n_bare, 'value')} without a unit taken alike" if n_bare else ""
+    return f"column {name!r}: {text!r} read as {number:.15g} ({found}){bare}{doubt}"
 
 
 def _telling(given: pa.ChunkedArray, numbers: Vector, found: notation.Notation) -> int:

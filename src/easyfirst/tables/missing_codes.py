@@ -112,13 +112,13 @@ def stands_out(code: float, values: Vector, rest: Vector, known: Collection[floa
     low, high = np.percentile(rest, (1.0, 99.0))
     width = float(high - low)
     distance = float(low - code if code < low else code - high)
-    if distance <= 0.0 or not _is_lonely(code, rest, low, high, count):
+    below = code < 0.0 and float(np.sum(rest < 0.0)) <= LONELY * count
+    if distance <= 0.0 or not (below or _is_lonely(code, rest, low, high, count)):
         return False
     if distance >= FAR * width and (width > 0.0 or rest.size >= count):
         return True
     if count < LEAST_EQUAL_NEAR:
         return False
-    below = code < 0.0 and float(np.sum(rest < 0.0)) <= LONELY * count
     allowed = below or (code in known and distance >= NEAR * width)
     return allowed and np.unique(rest).size >= LEAST_DIFFERENT and _is_higher(code, rest, count)
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 from narwhals.typing import IntoDataFrame
 from numpy.typing import NDArray
 
+from easyfirst.consensus.diagnosis import GROWING_ERRORS
 from easyfirst.contracts import Matrix, Vector
 from easyfirst.estimators import SelfPacedRegressor
 from easyfirst.estimators.notes import advice_notes, choice_note
@@ -26,6 +27,7 @@ from easyfirst.tables.filling import spread_around
 from easyfirst.tables.judging import JudgedTable, WrongTargets
 from easyfirst.tables.kinds import table_hints
 from easyfirst.tables.planning import make_recipe
+from easyfirst.tables.recipe import IS_MISSING
 from easyfirst.tables.references import better_references, recoded, with_references
 from easyfirst.tables.targets import (
     Response,
@@ -35,6 +37,8 @@ from easyfirst.tables.targets import (
     warn_of_leakage,
 )
 from easyfirst.transforms import IDENTITY, TRANSFORMS
+
+FILLED_ERRORS = 1.2  # times the usual error, from which filled-in values make errors uneven
 
 
 class TableModel(TableEstimator):
@@ -145,7 +149,10 @@ class TableModel(TableEstimator):
         places = np.flatnonzero(target.is_wrong)
         if not places.size:
             return None
-        predicted_from = self._named(self._preprocessor().matrix(table.take(pa.array(places))))
+        preprocessor = self._preprocessor()
+        # These rows may be no data at all, such as a second heading: whatever they hold will do.
+        rows = preprocessor.read(table.take(pa.array(places)), lenient=True)
+        predicted_from = self._named(preprocessor.matrix(rows))
         reasons = [target.reason(place) for place in places.tolist()]
         return WrongTargets(places, target.given[places], reasons, predicted_from)
 
@@ -172,7 +179,10 @@ class TableModel(TableEstimator):
             self.notes_.append(choice.note)
         for warning in choice.caught:
             # Rows with filled-in values are judged leniently, so flags along them mislead nobody.
-            if " is missing'" not in str(warning):
+            by_filling = str(warning).startswith(GROWING_ERRORS) and _err_more_where_filled(
+                rows, choice.model
+            )
+            if f"{IS_MISSING}'" not in str(warning) and not by_filling:
                 warnings.warn(warning, stacklevel=2)
         self.regressor_ = choice.model
         if choice.model is fitted:
@@ -212,9 +222,9 @@ class TableModel(TableEstimator):
         X = self._named(self._preprocessor().matrix(table.filter(pa.array(used))))
         return JudgedTable(self, table, used, X, target.y[used], wrong)
 
-    def judged_rows(self, table: pa.Table, rows: TrainingRows, lines: Any) -> JudgedTable:
+    def judged_rows(self, table: pa.Table, rows: TrainingRows, origins: Any) -> JudgedTable:
         """Return the table of the fit beside what the model thinks of its rows."""
-        return JudgedTable(self, table, rows.used, rows.X, rows.y, rows.wrong, lines)
+        return JudgedTable(self, table, rows.used, rows.X, rows.y, rows.wrong, origins)
 
     def with_target(self, table: pa.Table) -> NDArray[np.bool_]:
         """Return which rows of a table have a target that the model takes."""
@@ -245,3 +255,15 @@ class TableModel(TableEstimator):
                 rejected=rows.rejected,
             )
         return model, [each.message for each in caught]
+
+
+def _err_more_where_filled(rows: TrainingRows, fitted: Any) -> bool:
+    """Whether rows with filled-in values, among those kept, have larger errors than the others."""
+    flags = [name for name in rows.X.columns if str(name).endswith(IS_MISSING)]
+    filled = np.asarray(rows.X[flags], dtype=np.float64).any(axis=1)
+    kept = np.asarray(fitted.weights_) >= 0.5
+    if not (filled & kept).any() or not (kept & ~filled).any():
+        return False
+    error = np.abs(rows.y - fitted.predict(rows.X))
+    usual = float(np.mean(error[kept & ~filled]))
+    return float(np.mean(error[kept & filled])) > FILLED_ERRORS * usual

@@ -32,6 +32,15 @@ SYNONYMS |= {"¥": "jpy", "₹": "inr", "rs": "inr", "m2": "m²", "qm": "m²", "
 SYNONYMS |= {"pct": "%", "percent": "%", "st": "th", "nd": "th", "rd": "th"}
 MAGNITUDES = {"k": 1e3, "tsd": 1e3, "m": 1e6, "mio": 1e6, "mn": 1e6, "b": 1e9, "bn": 1e9}
 MAGNITUDES |= {"mrd": 1e9}
+NO_UNIT = "none"
+SIGNS = {  # before a number, and what is said of reading it as a plain one
+    r"^\(.*\)$": ", negative as in accounts",
+    r"^'?[-+]?\s*(<|≤)": ", an upper limit",
+    r"^'?[-+]?\s*(>|≥)": ", a lower limit",
+    r"^'?[-+]?\s*(~|≈|ca\.)": "",
+}
+ANY_SIGN = r"[(<≤>≥~≈]|ca\."
+BARE = r"^[-+\d.,' _()]*$"  # a number without a unit
 _SEPARATOR = "\x1f"  # between what stands before and after the digits
 
 # What may stand before and after the digits of a number.
@@ -236,7 +245,54 @@ def read(
         return None
     notation = Notation(*marks, *_common_units(parts))
     numbers = _numbers(parts, notation)
-    return None if np.isnan(numbers).all() else (notation, numbers)
+    if np.isnan(numbers).all() or _mixes_shares(parts, numbers, notation.units):
+        return None
+    return notation, numbers
+
+
+def signs_note(column: pa.ChunkedArray, numbers: Vector) -> str:
+    """Say how signs before a number were taken that change what it means; mostly nothing."""
+    said: list[str] = []
+    texts = simple(column)
+    if not _count(texts, ANY_SIGN):
+        return ""
+    for pattern, meaning in SIGNS.items():
+        marked = pc.fill_null(pc.match_substring_regex(texts, pattern), False)
+        places = np.flatnonzero(np.asarray(marked.to_numpy(), dtype=bool) & ~np.isnan(numbers))
+        if places.size:
+            example, value = column[int(places[0])].as_py(), float(numbers[places[0]])
+            values = "1 value" if places.size == 1 else f"{places.size:,} values"
+            said.append(f"{values} such as {example!r} read as {value:.15g}{meaning}")
+    return "; ".join(said)
+
+
+def n_without_unit(column: pa.ChunkedArray) -> int:
+    """Return how many numbers of a column have no unit."""
+    return _count(simple(column), BARE)
+
+
+def mixed_marks(column: pa.ChunkedArray) -> list[str]:
+    """Return a number of each kind, where some have a decimal comma and others a point."""
+    body = Parts.of(column).body
+    kinds = [
+        np.asarray(pc.fill_null(pc.match_substring_regex(body, sure), False).to_numpy(False))
+        for sure in (r"^\d{1,3}(,\d{3})+\.\d+$", r"^\d{1,3}(\.\d{3})+,\d+$")
+    ]
+    if min(np.mean(kind) for kind in kinds) <= 1.0 - MOSTLY:
+        return []
+    return [str(column[int(np.argmax(kind))].as_py()) for kind in kinds]
+
+
+def _mixes_shares(parts: Parts, numbers: Vector, units: tuple[str, ...]) -> bool:
+    """Whether a column writes one half as 50% in some rows and as 0.5 in others."""
+    if units != ("%",):
+        return False
+    present = ~np.isnan(numbers)
+    signed = np.array([unit == "%" for unit in parts.units])[parts.unit_codes]
+    shares, percents = np.abs(numbers[present & ~signed]), np.abs(numbers[present & signed])
+    if min(shares.size, percents.size) <= (1.0 - MOSTLY) * numbers.size:
+        return False
+    return bool(shares.max() <= 1.0 < np.median(percents) and np.any(shares % 1.0))
 
 
 def mixed_units(column: pa.ChunkedArray) -> list[str]:
@@ -250,6 +306,10 @@ def mixed_units(column: pa.ChunkedArray) -> list[str]:
     for unit, count in zip(parts.units, counts.tolist(), strict=True):
         if unit and count > (1.0 - MOSTLY) * len(column):
             totals[unit] = totals.get(unit, 0) + count
+    if set(totals) == {"%"}:
+        marks = _marks(parts.body, None, None, None)
+        if marks and _mixes_shares(parts, _numbers(parts, Notation(*marks, ("%",))), ("%",)):
+            return ["%", NO_UNIT]
     return sorted(totals, key=lambda unit: -totals[unit]) if len(totals) > 1 else []
 
 

@@ -19,7 +19,7 @@ from easyfirst.tables.column_reading import Reading
 from easyfirst.tables.errors import TableError, require_column
 from easyfirst.tables.identifiers import ROW_NUMBER, is_row_number, looks_like_id
 from easyfirst.tables.kinds import ColumnMeaning, Hints, codes_of, table_hints, understand
-from easyfirst.tables.notation import mixed_units
+from easyfirst.tables.notation import mixed_marks, mixed_units
 from easyfirst.tables.recipe import MISSING, Feature, LeftOut, Recipe
 
 MAX_CATEGORIES = 100  # with a column of their own
@@ -183,6 +183,10 @@ def _decide_text(plan: _Plan, name: str, column: pa.ChunkedArray) -> None:
         listed = ", ".join(map(repr, units))
         plan.leave_out(name, f"mixes the units {listed}; convert all values to one of them")
         return
+    marks = mixed_marks(column.drop_null())
+    if marks:
+        plan.leave_out(name, f"writes numbers in two ways, {' and '.join(map(repr, marks))}")
+        return
     odd = plan.odd_values(column)
     is_mixed = odd is not None and odd.count < odd.total
     mixed = f"mixes numbers and text ({odd}) and " if is_mixed else ""
@@ -238,7 +242,7 @@ def _add_number(
     plan.features.append(Feature(name, found.kind, fill=fill, reading=found.reading))
     if not n_missing:
         return ""
-    what = "the median" if found.kind != "boolean" else "the commoner value"
+    what = "the median" if found.kind != "boolean" else "the more frequent value"
     return f"{count(n_missing, 'missing value')} replaced by {what}, {fill:.6g}"
 
 

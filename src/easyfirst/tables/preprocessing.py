@@ -81,10 +81,11 @@ class Preprocessor:
             start += len(block)
         return whole
 
-    def read(self, table: pa.Table) -> pa.Table:
+    def read(self, table: pa.Table, lenient: bool = False) -> pa.Table:
         """Return the columns of the recipe, those that text becomes numbers in as numbers.
 
-        A column that is not as in the table of the fit is refused. What was read stays as it is.
+        A column that is not as in the table of the fit is refused, or missing where it cannot be
+        read if the reading is `lenient`. What was read stays as it is.
         """
         self._require_columns(table)
         columns = []
@@ -94,7 +95,8 @@ class Preprocessor:
                 values.require_categories(each.name, column)
             elif values.is_text(column.type):
                 found = values.given_numbers(column, each.reading)
-                CHECKS[each.kind](each.name, column, each.reading, found)
+                if not lenient:
+                    CHECKS[each.kind](each.name, column, each.reading, found)
                 column = values.as_numbers(found, each.kind)
             else:
                 CHECKS[each.kind](each.name, column, each.reading)

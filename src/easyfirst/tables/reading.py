@@ -17,10 +17,12 @@ import pyarrow.parquet as pq
 
 from easyfirst.tables import csv_files, databases, json_files, workbooks
 from easyfirst.tables.errors import TableError, listed, reason
+from easyfirst.tables.origins import with_files
 from easyfirst.tables.places import Place, find_places, shown
 from easyfirst.tables.type_inference import typed
 
 PARQUET = (".parquet", ".pq")
+OWN_METADATA = b"easyfirst."
 FEATHER = (".feather", ".arrow", ".ipc")
 TEXT = (".csv", ".tsv", ".txt")
 JSON = (*json_files.LINES, ".json")
@@ -125,10 +127,11 @@ def _read(place: Place, form: TableFormat, notes: list[str]) -> pa.Table:
     is_workbook = ending in EXCEL
     if form.table is not None and not (is_database or is_workbook):
         raise TableError(f"{place.name} holds a single table, so --table has nothing to choose")
-    if head.startswith(b"PAR1") or (ending in PARQUET and head):
-        return _read_parquet(place)
     if not head:
-        raise TableError(f"{place.name} is empty; easyfirst reads {READABLE}")
+        raise TableError(f"{place.name} is empty; export it again")
+    _require_kind(place, ending, head)
+    if head.startswith(b"PAR1") or ending in PARQUET:
+        return _read_parquet(place)
     if head.startswith(b"ARROW1") and (ending in FEATHER or place.path is None):
         return _read_feather(place)
     if head.startswith(b"SQLite format 3") and ending not in TEXT:
@@ -144,7 +147,23 @@ def _read(place: Place, form: TableFormat, notes: list[str]) -> pa.Table:
     if ending in TEXT or place.path is None:
         return csv_files.read_csv(place, form, notes)
     csv_files.require_text(place, form)
-    raise TableError(f"{place.name} has the ending {ending!r}; easyfirst reads {READABLE}")
+    why = f"has the ending {ending!r}" if ending else "has no ending that tells its format"
+    raise TableError(f"{place.name} {why}; easyfirst reads {READABLE}")
+
+
+def _require_kind(place: Place, ending: str, head: bytes) -> None:
+    """Refuse text under the name of a binary format, which a wrong export or download leaves."""
+    if ending not in (*PARQUET, *FEATHER, *EXCEL, *SQLITE, *DUCKDB):
+        return
+    try:
+        text = head[:1000].decode("utf-8", errors="ignore" if len(head) > 1000 else "strict")
+    except UnicodeDecodeError:
+        return
+    if text.isprintable() or all(each.isprintable() or each.isspace() for each in text):
+        raise TableError(
+            f"{place.name} is text, in spite of the ending {ending!r}; if it is a table, let its "
+            f"name end in .csv or .jsonl"
+        )
 
 
 def _ending(place: Place) -> str:
@@ -217,7 +236,8 @@ def _joined(
         joined = pa.concat_tables(tables, promote_options="permissive")
     except pa.ArrowException as error:
         raise TableError(f"The files in {path} do not fit together: {error}") from error
-    return joined.replace_schema_metadata(tables[0].schema.metadata)
+    joined = joined.replace_schema_metadata(tables[0].schema.metadata)
+    return with_files(joined, [place.name for place in places], [len(each) for each in tables])
 
 
 def _with_names(table: pa.Table) -> pa.Table:
@@ -225,7 +245,10 @@ def _with_names(table: pa.Table) -> pa.Table:
     names = [
         name.strip() or f"column {place}" for place, name in enumerate(table.column_names, start=1)
     ]
-    return table.rename_columns(names)
+    # Arrow drops the metadata with the names; that of other tools speaks of columns by name.
+    known = (table.schema.metadata or {}).items()
+    own = {key: value for key, value in known if key.startswith(OWN_METADATA)}
+    return table.rename_columns(names).replace_schema_metadata(own)
 
 
 def _require_columns(where: str, table: pa.Table) -> None:

@@ -15,6 +15,7 @@ from easyfirst.tables.errors import TableError
 
 Kind = Literal["number", "boolean", "date", "category"]
 
+IS_MISSING = " is missing"  # after the name of a column, that of its indicator
 MISSING = "(missing)"  # the category of rows without one
 RARE = "(rare)"  # the category of all categories with few rows
 
@@ -96,7 +97,7 @@ class Recipe:
         numbers = [
             f"{each.name} (days)" if each.kind == "date" else each.name for each in self.numeric
         ]
-        missing = [f"{each.name} is missing" for each in self.numeric if each.indicator]
+        missing = [f"{each.name}{IS_MISSING}" for each in self.numeric if each.indicator]
         levels = [
             f"{each.name}={level}"
             for each in self.categorical

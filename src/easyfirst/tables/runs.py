@@ -28,8 +28,8 @@ from easyfirst.tables.errors import TableError
 from easyfirst.tables.judged_base import JudgedBase
 from easyfirst.tables.kinds import table_hints
 from easyfirst.tables.labels import is_classes
-from easyfirst.tables.lines import lines_in_file
 from easyfirst.tables.model import TableModel
+from easyfirst.tables.origins import Origins
 from easyfirst.tables.outputs import encode, to_json, write_plain
 from easyfirst.tables.reading import Opened, TableFormat, open_table
 from easyfirst.tables.reporting import report_on
@@ -222,8 +222,8 @@ def fit_run(request: FitRequest, folder: Path, on_stage: Callable[[str], None]) 
             run.doubts += doubts
         on_stage("Judging the rows")
         with run.timed("write"):
-            lines = lines_in_file(request.data, request.form, table)
-            run.judged = request.model.judged_rows(table, rows, lines)
+            origins = Origins.of(request.data, table, request.form.encoding, request.form.delimiter)
+            run.judged = request.model.judged_rows(table, rows, origins)
             if rows.batches is not None:
                 run.batch_names = np.unique(rows.batches)
             _write(run, run.judged, folder)
@@ -268,8 +268,8 @@ def _write(run: Run, judged: JudgedBase, folder: Path) -> None:
     pq.write_table(judged.rows_table(), folder / ROWS_FILE, write_page_checksum=True)
     places, found = judged.suspects()
     run.worst = found.slice(0, WORST_ROWS).to_pylist()
-    lines = judged.lines_at(places)
-    listed = with_values(with_lines(lines, found), judged.table.take(pa.array(places)))
+    found = judged.known_origins.beside(places, found)
+    listed = with_values(found, judged.table.take(pa.array(places)))
     (folder / SUSPECTS_FILE).write_bytes(encode(listed, "csv"))
     kind = run.request.clean_kind
     if kind in CLEAN_FILES:
@@ -290,11 +290,6 @@ def _report(run: Run, judged: JudgedBase, batches: Any, path: Path) -> None:
         show_target=run.request.show_target,
     )
     page.save(path)
-
-
-def with_lines(lines: NDArray[np.intp], found: pa.Table) -> pa.Table:
-    """Return suspects with the lines at which a spreadsheet shows them."""
-    return found.add_column(1, "line", pa.array(lines))
 
 
 def with_values(found: pa.Table, rows: pa.Table) -> pa.Table:

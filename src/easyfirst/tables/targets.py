@@ -24,7 +24,7 @@ from easyfirst.tables import values
 from easyfirst.tables.column_reading import Reading
 from easyfirst.tables.errors import TableError, require_column
 from easyfirst.tables.kinds import ColumnMeaning, Hints, codes_of, understand
-from easyfirst.tables.notation import PLAIN, Notation, mixed_units
+from easyfirst.tables.notation import PLAIN, Notation, mixed_marks, mixed_units
 
 MARKED_NUMBER = re.compile(r"[-+]?\d+([.,' \u00a0\u202f]\d+)+")
 CLASSES = (
@@ -33,7 +33,8 @@ CLASSES = (
 )
 LEAST_DIFFERENT = 20  # values of a target before another column can be said to reproduce it
 REPRODUCED = 0.9  # share of rows in which it must
-EXACT = 1e-9  # difference, relative to the spread of the target
+EXACT = 1e-9  # difference, relative to the spread of the target,
+CLOSE = 1e-3  # and one that a copy with some noise or rounding has
 LEAKAGE_ROWS = 100_000  # that are looked at
 
 
@@ -63,7 +64,7 @@ class Response:
         """Return why the target of a row is wrong."""
         if np.isnan(self.given[row]):
             return f"{str(self.column[row].as_py())!r} is not a number"
-        return f"{self.given[row]:.15g} looks like a missing code"
+        return f"the target {self.given[row]:.15g} looks like a missing code"
 
 
 def read_target(table: pa.Table, target: str, hints: Hints) -> tuple[Reading, list[str]]:
@@ -131,20 +132,24 @@ def warn_of_leakage(columns: Iterable[tuple[str, Vector]], y: Vector, target: st
     y = y[::step]
     if np.unique(y[: 10 * LEAST_DIFFERENT]).size < LEAST_DIFFERENT:
         return
-    for name, column in columns:
-        share = _reproduced(column[::step], y)
+    found = [(name, column[::step]) for name, column in columns]
+    for name, column in found:
+        share, how = _reproduced(column, y, EXACT), "exactly"
+        # Where it is the only column, a close relation is what one hopes for.
+        if share < REPRODUCED and len(found) > 1:
+            share, how = _reproduced(column, y, CLOSE), f"to {100 * CLOSE:g} % of its range"
         if share >= REPRODUCED:
-            where = "exactly" if share == 1.0 else f"exactly in {100 * share:.3g} % of the rows"
+            where = "" if share == 1.0 else f" in {100 * share:.3g} % of the rows"
             warnings.warn(
-                f"{name!r} reproduces {target!r} {where}: leakage? If it is not known when you "
-                f"predict, leave it out with --exclude {shlex.quote(name)}.",
+                f"{name!r} reproduces {target!r} {how}{where}: leakage? If it is not known when "
+                f"you predict, leave it out with --exclude {shlex.quote(name)}.",
                 TargetWarning,
                 stacklevel=3,
             )
 
 
-def _reproduced(x: Vector, y: Vector) -> float:
-    """Return the share of rows in which y is the same linear function of x."""
+def _reproduced(x: Vector, y: Vector, tolerance: float) -> float:
+    """Return the share of rows in which y is the same linear function of x, or nearly so."""
     present = ~np.isnan(x)
     x, y = x[present], y[present]
     if x.size < LEAST_DIFFERENT or np.all(x == x[0]):
@@ -159,7 +164,8 @@ def _reproduced(x: Vector, y: Vector) -> float:
     slope = float(np.median((y[second] - y[first]) / (x[second] - x[first])))
     offset = float(np.median(y - slope * x))
     low, high = np.percentile(y, (5.0, 95.0))
-    on_line = np.abs(y - slope * x - offset) <= EXACT * max(float(high - low), abs(offset), 1e-300)
+    off = max(tolerance * float(high - low), EXACT * abs(offset), 1e-300)
+    on_line = np.abs(y - slope * x - offset) <= off
     enough = slope != 0.0 and np.unique(y[on_line][: 50 * LEAST_DIFFERENT]).size >= LEAST_DIFFERENT
     return float(np.mean(on_line)) if enough else 0.0
 
@@ -194,6 +200,12 @@ def _refusal(
     if units:
         listed = ", ".join(map(repr, units))
         return f"the target {target!r} mixes the units {listed}; convert all values to one of them"
+    ways = mixed_marks(column.drop_null())
+    if ways:
+        return (
+            f"the target {target!r} writes numbers in two ways, {' and '.join(map(repr, ways))}; "
+            f"write all values in one of them"
+        )
     odd = values.odd_values(column, Reading(marks))
     assert odd is not None
     n_texts = len(pc.unique(column))

@@ -7,13 +7,17 @@ from typing import Any
 
 import pyarrow as pa
 
-from easyfirst.tables.errors import TableError, did_you_mean, reason
+from easyfirst.report.wording import count
+from easyfirst.tables.errors import TableError, did_you_mean, listed, reason
 from easyfirst.tables.json_files import from_records
+from easyfirst.tables.origins import with_lines
 from easyfirst.tables.places import Place
+
+Rows = dict[int, list[Any]]  # by line, as a spreadsheet counts
 
 
 def read_workbook(place: Place, sheet: str | None, notes: list[str]) -> pa.Table:
-    """Read a sheet of a workbook, by default the first that is not empty."""
+    """Read a sheet of a workbook, by default the first that holds a table."""
     try:
         import openpyxl
     except ImportError:
@@ -33,37 +37,50 @@ def read_workbook(place: Place, sheet: str | None, notes: list[str]) -> pa.Table
         book.close()
 
 
-def _sheet(place: Place, book: Any, sheet: str | None, notes: list[str]) -> list[list[Any]]:
+def _sheet(place: Place, book: Any, sheet: str | None, notes: list[str]) -> Rows:
     names = [each.title for each in book.worksheets]
     if sheet is not None and sheet not in names:
         raise TableError(f"{place.name} has no sheet {sheet!r}: {did_you_mean(sheet, names)}")
+    found: dict[str, Rows] = {}
     for each in book.worksheets:
-        if sheet not in (None, each.title):
-            continue
-        rows = [list(row) for row in each.iter_rows(values_only=True)]
-        rows = [row for row in rows if any(cell is not None for cell in row)]
-        if rows:
-            if sheet is None and len(names) > 1:
-                notes.append(
-                    f"{place.name}: sheet {each.title!r} of {len(names)} read; choose with --table"
-                )
-            return rows
-    raise TableError(f"{place.name} is a workbook without values")
+        if sheet in (None, each.title):
+            lines = enumerate(each.iter_rows(values_only=True), start=1)
+            found[each.title] = {line: list(row) for line, row in lines if _filled(row)}
+            if _is_table(found[each.title]):
+                break
+    # A sheet of a single column may be a table too, but rather a remark beside another sheet.
+    chosen = [title for is_one in (_is_table, bool) for title in found if is_one(found[title])]
+    if not chosen:
+        raise TableError(f"{place.name} is a workbook without values in {listed(found)}")
+    if sheet is None and len(names) > 1:
+        notes.append(f"{place.name}: sheet {chosen[0]!r} of {len(names)} read; choose with --table")
+    return found[chosen[0]]
 
 
-def _table(place: Place, rows: list[list[Any]], notes: list[str]) -> pa.Table:
-    width = max(len(row) for row in rows)
-    filled = [sum(cell is not None for cell in row) for row in rows]
-    several = min(2, max(filled))
-    first = next(i for i, count in enumerate(filled) if count >= several)
+def _filled(row: Any) -> int:
+    return sum(cell is not None for cell in row)
+
+
+def _is_table(rows: Rows) -> bool:
+    """Whether there are a heading and a row; lines of one cell are remarks."""
+    return sum(_filled(row) > 1 for row in rows.values()) > 1
+
+
+def _table(place: Place, rows: Rows, notes: list[str]) -> pa.Table:
+    width = max(len(row) for row in rows.values())
+    lines = list(rows)
+    several = min(2, max(map(_filled, rows.values())))
+    first = next(i for i, line in enumerate(lines) if _filled(rows[line]) >= several)
     if first:
-        notes.append(f"{place.name}: {first} lines before the names of the columns skipped")
-    cells = [row + [None] * (width - len(row)) for row in rows[first:]]
+        skipped = count(first, "line")
+        notes.append(f"{place.name}: {skipped} before the names of the columns skipped")
+    cells = [rows[line] + [None] * (width - len(rows[line])) for line in lines[first:]]
     used = [j for j in range(width) if any(row[j] is not None for row in cells)]
     names = _names([cells[0][j] for j in used])
-    return from_records(
+    table = from_records(
         {name: row[j] for name, j in zip(names, used, strict=True)} for row in cells[1:]
     )
+    return with_lines(table, lines[first + 1 :])
 
 
 def _names(cells: list[Any]) -> list[str]:
