@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from easyfirst.cli.group import easyfirst as command
+from easyfirst.errors import NoSingleModelWarning
 from easyfirst.tables import TableModel
 from easyfirst.tables.errors import TableError
 from easyfirst.tables.missing_codes import find_codes
@@ -170,6 +171,33 @@ def test_filled_in_values_are_not_taken_for_a_second_model(seed):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         TableModel("rent").fit(frame)
+
+
+def test_the_summary_counts_the_rows_that_suspects_lists():
+    frame = flats(600).astype({"area": float})
+    frame.loc[::29, "area"] = np.nan
+    model = TableModel("rent").fit(frame)
+    counted = model.summary().header()["Rows that look wrong"]
+    assert counted.split()[0] == str(len(model.suspects(frame)))
+    assert int(np.sum(model.regressor_.weights_ < 0.5)) > len(model.suspects(frame))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_unit_mistakes_of_one_branch_are_not_blamed_on_the_model(seed):
+    rng = np.random.default_rng(seed)
+    frame = flats(2000, seed)
+    frame["rent"] = 200 + 9 * frame["area"] - 2 * frame["age"] + rng.normal(0, 15, 2000)
+    frame["branch"] = rng.choice(list("abcdefgh"), 2000)
+    curved = frame.assign(rent=frame["rent"].where(frame["branch"] != "c", frame["area"] ** 2))
+    slipped = frame["branch"].eq("c") & (rng.random(2000) < 0.5)
+    frame.loc[slipped, "rent"] *= 10
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = TableModel("rent").fit(frame)
+    assert not model.regressor_.doubts_
+    assert set(model.suspects(frame)["row_id"]) >= set(np.flatnonzero(slipped))
+    with pytest.warns(NoSingleModelWarning):
+        TableModel("rent").fit(curved)
 
 
 def test_a_category_of_a_whole_paragraph_does_not_fill_the_screen(tmp_path):

@@ -12,6 +12,9 @@ from easyfirst.consensus.transforming import Advice
 WORTH_SAYING = 0.005  # share of rows, or of an error
 UNEVEN_FLAGS = 0.4  # difference of flagged shares between groups of rows that is no accident
 MOST_NAMED = 6
+# Two doubts that blame the model for where the rows lie that look wrong.
+DIFFER_IN_X = "of the rows that look wrong differ in X from the others"
+SHARE_DIFFERS = "The share of rows that look wrong differs along"
 REMEDY = "Add a curve or a missing category, fit log(y), or use SelfPaced"
 
 
@@ -85,9 +88,8 @@ def doubts_of(fitted: FittedModel, names: Sequence[str]) -> tuple[str, ...]:
         return _doubts_about_flags(fitted.opinion, names)
     if misfit.tells_rows:
         return (
-            f"The {100 * misfit.aside:.2g} % of the rows that look wrong differ in X from the "
-            f"others ({columns}), so the model is probably wrong, not the rows. {REMEDY} before "
-            f"you trust the flags.",
+            f"The {100 * misfit.aside:.2g} % {DIFFER_IN_X} ({columns}), so the model is probably "
+            f"wrong, not the rows. {REMEDY} before you trust the flags.",
         )
     return (
         f"A line is not enough: {100 * misfit.explained:.0f} % of the variance of the residuals "
@@ -108,7 +110,7 @@ def _doubts_about_flags(opinion: Opinion, names: Sequence[str]) -> tuple[str, ..
     if opinion.start is None or not is_uneven:
         return ()
     return (
-        f"The share of rows that look wrong differs along {_where(left, names)}, from "
+        f"{SHARE_DIFFERS} {_where(left, names)}, from "
         f"{100 * left.flagged_low:.0f} % to {100 * left.flagged_high:.0f} %: probably the model is "
         f"wrong there, not the rows. {REMEDY} before you trust the flags.",
     )

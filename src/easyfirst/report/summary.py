@@ -13,6 +13,7 @@ import numpy as np
 
 from easyfirst.consensus.model import Calibration
 from easyfirst.estimators.findings import Findings
+from easyfirst.report.verdict import corrupted_share
 from easyfirst.report.wording import number, percent, visible
 
 WIDTH = 80
@@ -34,10 +35,13 @@ class Summary:
         The fitted model's findings.
     level
         Confidence level of the intervals.
+    excused
+        The share of rows that the fit takes for corrupted because something was filled in.
     """
 
     findings: Findings
     level: float = 0.95
+    excused: float = 0.0
 
     def __post_init__(self) -> None:
         """Reject a level that is no probability."""
@@ -130,8 +134,7 @@ class Summary:
             share = wrong / max(findings.weights.size, 1)
             yield "Rows that look wrong", f"{wrong:,} ({percent(share)})"
         if findings.calibration is not None:
-            low, high = findings.calibration.corrupted_interval
-            share = findings.calibration.corrupted_fraction
+            share, low, high = corrupted_share(findings, self.excused)
             yield "Corrupted share", f"{percent(share)} (95 %: {percent(low)} to {percent(high)})"
             yield self._noise(findings.calibration)
         yield "Pace", number(findings.pace)

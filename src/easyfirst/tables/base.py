@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -26,6 +26,7 @@ from easyfirst.tables import values
 from easyfirst.tables.deciding import Decided
 from easyfirst.tables.decisions import Decision
 from easyfirst.tables.errors import TableError, require_column
+from easyfirst.tables.filling import Missing
 from easyfirst.tables.planning import Choice
 from easyfirst.tables.preprocessing import Preprocessor
 from easyfirst.tables.recipe import Recipe
@@ -44,7 +45,8 @@ class TrainingRows:
 
     `X` is a pandas frame over one array, or a sparse one; `y` holds numbers or labels; `used` tells
     which rows of the table they are, `texts` holds their categories, `wrong` the rows with a target
-    that cannot be right. `trusted` and `rejected` are what a person has decided about the rows.
+    that cannot be right. `trusted` and `rejected` are what a person has decided about the rows,
+    and `missing` says where values of which columns were filled in.
     """
 
     X: Any
@@ -55,6 +57,7 @@ class TrainingRows:
     wrong: Any = None
     trusted: NDArray[np.bool_] | None = None
     rejected: NDArray[np.bool_] | None = None
+    missing: Missing = field(default_factory=dict)
 
     @property
     def n_wrong(self) -> int:

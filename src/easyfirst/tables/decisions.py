@@ -99,7 +99,10 @@ def read_decisions(path: Path, of_labels: bool = False) -> dict[int, Decision]:
     try:
         raw = path.read_bytes()
     except OSError as error:
-        raise TableError(f"{path} cannot be read: {error.strerror}") from error
+        hint = ""
+        if path.name == DECISIONS_FILE and not path.exists():
+            hint = f"; make decisions with 'easyfirst review {path.parent}' first"
+        raise TableError(f"{path} cannot be read: {error.strerror}{hint}") from error
     last = {each.row: each for each in _parsed(path, raw, of_labels)}
     return {row: each for row, each in last.items() if each.kind != OPEN}
 

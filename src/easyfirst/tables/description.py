@@ -77,6 +77,9 @@ def becomes(feature: Feature) -> str:
         return f"{len(others)} columns for categories compared with {first!r}{rare}"
     flag = ", and a column that says so" if feature.indicator else ""
     unit = "days since 1970" if feature.kind == "date" else "itself"
+    if feature.reading.truths:
+        truths, falsehoods = feature.reading.truths, feature.reading.falsehoods
+        unit = f"1 for {', '.join(truths)}, 0 for {', '.join(falsehoods)}"
     return f"{unit}; {written(feature, feature.fill)} where missing{flag}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +11,8 @@ from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
 from easyfirst.estimators import SelfPaced, SelfPacedRegressor
+from easyfirst.estimators.findings import findings_of
+from easyfirst.estimators.judging import JudgedRows
 from easyfirst.tables.base import TableBase
 
 if TYPE_CHECKING:
@@ -20,6 +23,7 @@ class TableEstimator(RegressorMixin, TableBase):
     """Parameters, score, summary and report of a `TableModel`."""
 
     regressor_: SelfPacedRegressor | SelfPaced
+    _mildly_judged: JudgedRows | None  # the rows of the fit, where values were filled in
 
     def score(self, frame: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return R² on the rows of a table that have a target.
@@ -48,9 +52,13 @@ class TableEstimator(RegressorMixin, TableBase):
 
     def summary(self, level: float = 0.95) -> Summary:
         """Return what the fit found; see `SelfPacedRegressor.summary`."""
+        from easyfirst.report.summary import Summary
+
         check_is_fitted(self)
-        found: Summary = self.regressor_.summary(level)
-        return found
+        findings, judged = findings_of(self.regressor_), getattr(self, "_mildly_judged", None)
+        if judged is None:
+            return Summary(findings, level)
+        return Summary(replace(findings, weights=judged.quality), level, judged.excused)
 
     def confidence_intervals(self, level: float = 0.95) -> Any:
         """Return bounds for each coefficient; see `SelfPacedRegressor.confidence_intervals`."""

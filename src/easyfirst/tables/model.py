@@ -16,15 +16,18 @@ from numpy.typing import NDArray
 from easyfirst.consensus.diagnosis import GROWING_ERRORS
 from easyfirst.contracts import Matrix, Vector
 from easyfirst.estimators import SelfPacedRegressor
-from easyfirst.estimators.notes import advice_notes, choice_note
+from easyfirst.estimators.findings import findings_of
+from easyfirst.estimators.judging import JudgedRows
+from easyfirst.estimators.notes import DIFFER_IN_X, SHARE_DIFFERS, advice_notes, choice_note
+from easyfirst.report.suspects import fixes_of
 from easyfirst.tables.base import TrainingRows, as_table, row_names
 from easyfirst.tables.choosing import chosen, require_known
 from easyfirst.tables.deciding import Decided, decide_rows
 from easyfirst.tables.decisions import Decision
 from easyfirst.tables.errors import TableError
 from easyfirst.tables.estimator import TableEstimator
-from easyfirst.tables.filling import spread_around
-from easyfirst.tables.judging import JudgedTable, WrongTargets
+from easyfirst.tables.filling import blur_of, spread_around
+from easyfirst.tables.judging import SURE, JudgedTable, WrongTargets
 from easyfirst.tables.kinds import table_hints
 from easyfirst.tables.planning import make_recipe
 from easyfirst.tables.recipe import IS_MISSING
@@ -38,6 +41,7 @@ from easyfirst.tables.targets import (
 )
 from easyfirst.transforms import IDENTITY, TRANSFORMS
 
+MOSTLY_FIXED = 0.8  # share of wrong rows with a simple cause that clears the model
 FILLED_ERRORS = 1.2  # times the usual error, from which filled-in values make errors uneven
 
 
@@ -143,7 +147,8 @@ class TableModel(TableEstimator):
         X = self._named(preprocessor.matrix(read))
         texts = table.select([each.name for each in self.recipe_.categorical])
         wrong = self._wrong_targets(whole, target)
-        return TrainingRows(X, target.y[used], used, texts, self._batch_ids(table), wrong)
+        batches, missing = self._batch_ids(table), preprocessor.missing(read)
+        return TrainingRows(X, target.y[used], used, texts, batches, wrong, missing=missing)
 
     def _wrong_targets(self, table: pa.Table, target: Response) -> WrongTargets | None:
         places = np.flatnonzero(target.is_wrong)
@@ -177,17 +182,44 @@ class TableModel(TableEstimator):
         choice = chosen(self.model, fitted, caught, rows)
         if choice.note is not None:
             self.notes_.append(choice.note)
-        for warning in choice.caught:
-            # Rows with filled-in values are judged leniently, so flags along them mislead nobody.
-            by_filling = str(warning).startswith(GROWING_ERRORS) and _err_more_where_filled(
-                rows, choice.model
-            )
-            if f"{IS_MISSING}'" not in str(warning) and not by_filling:
-                warnings.warn(warning, stacklevel=2)
         self.regressor_ = choice.model
+        doubts = choice.model.doubts_
+        idle = tuple(each for each in doubts if self._is_settled(each, rows))
+        choice.model.doubts_ = tuple(each for each in doubts if each not in idle)
+        for warning in choice.caught:
+            if not str(warning).startswith(idle):
+                warnings.warn(warning, stacklevel=2)
+        self._mildly_judged = self._judge(rows) if rows.missing else None
         if choice.model is fitted:
             self.notes_ += self._transformation(fitted)
         return rows
+
+    def _judge(self, rows: TrainingRows) -> JudgedRows:
+        """Return what the model thinks of the rows of the fit."""
+        blur, coef = None, np.asarray(getattr(self.regressor_, "coef_", ()), dtype=np.float64)
+        if coef.size:  # what filled-in values do to a curved model shows in rows it has not seen
+            blur = blur_of(self.recipe_, coef, self.fill_spread_, rows.missing, rows.y.size)
+        return self.regressor_.judge(rows.X, rows.y, blur=blur)
+
+    def _is_settled(self, doubt: str, rows: TrainingRows) -> bool:
+        """Whether the table answers a doubt of the fit.
+
+        Rows with filled-in values are judged leniently, so flags along them mislead nobody. Nor is
+        a model wrong where nearly all rows that look wrong have a simple cause: no curve lies at
+        ten times the prediction, in however few branches that is.
+        """
+        if f"{IS_MISSING}'" in doubt:
+            return True
+        if doubt.startswith(GROWING_ERRORS):
+            return _err_more_where_filled(rows, self.regressor_)
+        if DIFFER_IN_X not in doubt and not doubt.startswith(SHARE_DIFFERS):
+            return False
+        judged = self._judge(rows)
+        fixes = fixes_of(findings_of(self.regressor_), judged)
+        n_wrong, n_fixed = (
+            int(np.sum(each)) for each in (judged.is_wrong, fixes.probability >= SURE)
+        )
+        return n_fixed >= MOSTLY_FIXED * max(n_wrong, 1)
 
     def _transformation(self, fitted: SelfPacedRegressor) -> list[str]:
         """Say what was fitted in place of the target, or should be."""
