@@ -10,6 +10,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.metrics import r2_score
 
 from easyfirst import SelfPacedRegressor, penalties
+from easyfirst.callbacks import ProgressBar
 from easyfirst.tables import TableModel
 
 
@@ -91,3 +92,26 @@ def test_the_report_shows_the_table(model, flats, tmp_path):
 def test_it_survives_pickling(model, flats):
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(again.predict(flats), model.predict(flats))
+
+
+def test_a_model_that_is_not_fitted_says_so():
+    frame = pd.DataFrame({"x": [1.0, 2.0], "y": [1.0, 2.0]})
+    for ask in ("predict", "suspects", "score", "report", "predict_interval"):
+        with pytest.raises(NotFittedError, match="not fitted yet"):
+            getattr(TableModel("y"), ask)(frame)
+
+
+def test_a_table_in_place_of_the_path_of_a_report_is_explained():
+    x = np.arange(40.0)
+    frame = pd.DataFrame({"x": x, "y": 2 * x + np.sin(x)})
+    model = TableModel("y").fit(frame)
+    with pytest.raises(TypeError, match=r"got DataFrame; a table comes second"):
+        model.report(frame)
+    with pytest.raises(TypeError, match=r"rows come after it: report\(None, X, y\)"):
+        model.regressor_.report(frame[["x"]], frame["y"])
+
+
+def test_a_progress_bar_has_a_short_repr():
+    assert repr(SelfPacedRegressor(callbacks=[ProgressBar()])) == (
+        "SelfPacedRegressor(callbacks=[ProgressBar()])"
+    )

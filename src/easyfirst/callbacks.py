@@ -82,6 +82,9 @@ class ProgressBar(Callback):
     def __init__(self) -> None:
         self._progress: Any = None
 
+    def __repr__(self) -> str:
+        return "ProgressBar()"
+
     def on_fit_begin(self, max_rounds: int) -> None:
         """Open the bar."""
         del max_rounds

@@ -120,6 +120,11 @@ def report(
 ) -> Report:
     """Return the page, written to a file if a path is given."""
     check_is_fitted(model)
+    if path is not None and not isinstance(path, str | os.PathLike):
+        raise TypeError(
+            f"path must be the name of a file or None, got {type(path).__name__}; rows come after "
+            f"it: report(None, X, y)"
+        )
     if path is not None:
         check_target(Path(path), overwrite)
     if (X is None) != (y is None):

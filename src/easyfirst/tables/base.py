@@ -175,6 +175,11 @@ class TableBase(PlugInParamsMixin, BaseEstimator):
             As for `SelfPacedRegressor.report`.
         """
         check_is_fitted(self)
+        if path is not None and not isinstance(path, str | os.PathLike):
+            raise TypeError(
+                f"path must be the name of a file or None, got {type(path).__name__}; a table "
+                f"comes second: report(None, table)"
+            )
         if frame is None:
             page: Report = self.fitted.report(path, overwrite=overwrite)
             return page
@@ -204,6 +209,7 @@ class TableBase(PlugInParamsMixin, BaseEstimator):
         return [f"{count(n_missing, 'row')} without a value of {self.target!r} left out"]
 
     def _blocks(self, frame: Any) -> Any:
+        check_is_fitted(self)
         return self._preprocessor().blocks(as_table(frame))
 
     def _preprocessor(self) -> Preprocessor:

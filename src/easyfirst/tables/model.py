@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 from narwhals.typing import IntoDataFrame
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from easyfirst.consensus.diagnosis import GROWING_ERRORS
 from easyfirst.contracts import Matrix, Vector
@@ -245,6 +246,7 @@ class TableModel(TableEstimator):
 
     def judged(self, frame: Any) -> JudgedTable:
         """Return a table beside what the model thinks of its rows; it needs the target."""
+        check_is_fitted(self)
         table = as_table(frame)
         target = response(table, self.target, self.recipe_.target_reading)
         used = ~np.isnan(target.y)
