@@ -278,9 +278,10 @@ digit misread, two digits transposed, a missing code, a copy of the row above, o
 wrong rows share and that is learned from them. Against these stand an error without a rule, the
 tail of the noise, and the chance that the row is clean. How common each kind is, is learned from
 all suspicious rows, where no row vouches for itself. A fix is named from a probability of one
-half on, and only for errors of at least five noise scales. `likely_fix`, `fixed_value` and
-`fix_probability` are its columns in `model.suspects`, `suspects.csv`, `rows.parquet` and the
-report; `easyfirst.report.likely_fixes` is the function behind them, for any model.
+half on (0.8 where the error is below eight noise scales), and only for errors of at least five
+noise scales. `likely_fix`, `fixed_value` and `fix_probability` are its columns in
+`model.suspects`, `suspects.csv`, `rows.parquet` and the report; `easyfirst.report.likely_fixes` is
+the function behind them, for any model.
 
 `python benchmarks/fixes.py --out docs/fixes.md` makes this page: {seeds} seeds, tables of
 {rows:,} rows with a price around 500 and a noise of {noise:g}. `tests/test_fixes.py` and

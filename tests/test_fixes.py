@@ -244,3 +244,17 @@ def test_equal_digits_cannot_be_transposed():
     slips = transposed_digits(np.array([33.0, 31.0]))
     assert slips.weight[0].max() == 0.0
     assert slips.value[1][slips.weight[1] > 0].tolist() == [13.0]
+
+
+def test_the_long_tail_of_prices_is_not_a_change_of_units():
+    n_large = n_fixed = 0
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        predicted, size = rng.uniform(60e3, 115e3, 12), 3.0 + rng.exponential(1.2, 12)
+        given = (predicted + 13e3 * size).round(-2)
+        clean = np.exp(5.0 - 2.0 * size).clip(0.0, 0.5)
+        found = likely_fixes(given, predicted, 13e3, quality=clean)
+        n_large += int(np.sum(size > 5.0))
+        n_fixed += int(np.sum(found.fix != ""))
+    assert n_large > 100
+    assert n_fixed <= 0.03 * n_large

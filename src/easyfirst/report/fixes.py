@@ -34,6 +34,8 @@ from easyfirst.transforms import IDENTITY, TargetTransform
 
 SUGGESTED = 0.5  # probability from which a fix is named ...
 LARGE = 5.0  # ... of an error of at least so many noise scales: smaller ones fit too much
+# A long tail on one side looks like a small factor, for which its rows vouch together.
+CLEAR, SUGGESTED_NEARBY = 8.0, 0.8  # noise scales below which a fix must be more probable
 PRIOR_ROWS = 8.0  # rows' worth of the prior in the counts of the kinds
 ROUNDS = 30
 FEWEST_ALIKE = 3  # rows that make a common factor
@@ -270,9 +272,10 @@ def _chosen(rows: RowsInQuestion, lesson: Lesson, belief: Matrix | None = None) 
     probable = belief * parts * (1.0 - rows.quality)[:, None] * has_fix
     best = np.argmax(probable, axis=1)
     probability = np.take_along_axis(probable, best[:, None], axis=1)[:, 0]
-    large = rows.off >= LARGE * rows.scale
+    large, clear = (rows.off >= size * rows.scale for size in (LARGE, CLEAR))
+    needed = np.where(clear, SUGGESTED, SUGGESTED_NEARBY)
     fixes = Fixes.none(rows.given.size)
-    for row in np.flatnonzero((probability >= SUGGESTED) & large):
+    for row in np.flatnonzero((probability >= needed) & large):
         kind = kinds[best[row]]
         fixes.fix[row], fixes.cause[row] = kind.fix, kind.cause.format(number(kind.value[row]))
         fixes.value[row], fixes.probability[row] = kind.value[row], probability[row]
