@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -193,15 +194,20 @@ class FoundCodes:
 def codes_of(found: Vector, kind: Kind, hints: Hints) -> FoundCodes:
     """Return the numbers of a column that mean a missing value."""
     present = found[~np.isnan(found)]
+    is_date = kind == "date"
+    codes = _far_dates(present) if is_date else missing_codes.find_codes(present, hints.codes)
+    counts = [int(np.sum(present == code)) for code in codes]
+    return FoundCodes(codes, codes_said(kind, codes, counts))
+
+
+def codes_said(kind: Kind, codes: tuple[float, ...], counts: Sequence[int]) -> str:
+    """Say which numbers of a column mean a missing value, and in how many rows."""
     if kind == "date":
-        codes = _far_dates(present)
         names = [str(np.datetime64(0, "D") + int(code)) for code in codes]
     else:
-        codes = missing_codes.find_codes(present, hints.codes)
         names = [f"{code:.15g}" for code in codes]
-    counts = [count(int(np.sum(present == code)), "row") for code in codes]
-    said = ", ".join(f"{name} ({count})" for name, count in zip(names, counts, strict=True))
-    return FoundCodes(codes, said)
+    rows = [count(each, "row") for each in counts]
+    return ", ".join(f"{name} ({rows})" for name, rows in zip(names, rows, strict=True))
 
 
 def _truth_words(given: pa.ChunkedArray) -> Reading | None:

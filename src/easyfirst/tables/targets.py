@@ -67,15 +67,20 @@ class Response:
         return f"the target {self.given[row]:.15g} looks like a missing code"
 
 
-def read_target(table: pa.Table, target: str, hints: Hints) -> tuple[Reading, list[str]]:
-    """Decide how the target is read, and return what to say about that."""
+def read_target(
+    table: pa.Table, target: str, hints: Hints, places: NDArray[np.intp] | None = None
+) -> tuple[Reading, list[str]]:
+    """Decide how the target is read, and return what to say about that.
+
+    `places` are those of the rows in the whole table, if these are not all.
+    """
     require_column(table, target, "target")
     column = values.plain(table[target])
     if column.null_count == len(column):
         return Reading(), []
     found = ColumnMeaning("number")
     if values.is_text(column.type):
-        found = understand(target, column, hints, digits_are_numbers=True)
+        found = understand(target, column, hints, places, digits_are_numbers=True)
         if found.kind != "number":
             raise TableError(_refusal(target, column, found, hints.marks))
     elif values.kind_of(column.type) != "number":
@@ -84,11 +89,16 @@ def read_target(table: pa.Table, target: str, hints: Hints) -> tuple[Reading, li
     codes = codes_of(given, "number", hints)
     notes = list(found.notes)
     if codes.said:
-        notes.append(
-            f"target {target!r}: {codes.said} taken as a missing code, equal values far from all "
-            f"others; these rows are not fitted, and listed as wrong"
-        )
+        notes.append(codes_note(target, codes.said))
     return replace(found.reading, codes=codes.codes), notes
+
+
+def codes_note(target: str, said: str) -> str:
+    """Say that numbers in the target mean a missing value."""
+    return (
+        f"target {target!r}: {said} taken as a missing code, equal values far from all others; "
+        f"these rows are not fitted, and listed as wrong"
+    )
 
 
 def response(table: pa.Table, target: str, reading: Reading) -> Response:
@@ -108,11 +118,15 @@ def response(table: pa.Table, target: str, reading: Reading) -> Response:
     return Response(y, given, is_wrong, column)
 
 
-def require_sense(y: Vector, target: str) -> None:
-    """Refuse a target that nothing can be learnt about, and warn of one with two values."""
+def require_sense(y: Vector, target: str, n_rows: int | None = None) -> None:
+    """Refuse a target that nothing can be learnt about, and warn of one with two values.
+
+    `y` may be its different values alone, of `n_rows` rows.
+    """
+    n_rows = y.size if n_rows is None else n_rows
     if np.all(y == y[0]):
         raise TableError(
-            f"the target {target!r} has the value {y[0]:.15g} in all {count(y.size, 'row')}: "
+            f"the target {target!r} has the value {y[0]:.15g} in all {count(n_rows, 'row')}: "
             f"there is nothing to predict; choose another column with --target"
         )
     others = y[y != y[0]]
