@@ -13,6 +13,7 @@ from easyfirst.cli.config import config_option
 from easyfirst.cli.failures import EXIT_CODES
 from easyfirst.cli.options import (
     FILE,
+    Size,
     check_share,
     data_argument,
     fail_above_option,
@@ -91,6 +92,13 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="Decisions made with 'easyfirst review': rows of DATA to trust, reject or fix.",
 )
+@click.option(
+    "--memory-limit",
+    type=Size(),
+    metavar="SIZE",
+    help="Memory to take, such as 2GB; a larger table is read in pieces [default: half of what "
+    "is free].",
+)
 @click.option("--no-report", is_flag=True, help="Write no report.html.")
 @click.option(
     "--show-rows", is_flag=True, help="Show all columns of suspicious rows in the report."
@@ -111,6 +119,7 @@ def fit(
     data: str,
     output: Path,
     decisions: Path | None,
+    memory_limit: int | None,
     no_report: bool,
     show_rows: bool,
     no_values: bool,
@@ -126,7 +135,7 @@ def fit(
     DATA is a file (Parquet, Feather, CSV, JSON, Excel, SQLite, DuckDB), a directory or a quoted
     pattern of files, - for standard input, or an address such as s3://bucket/file.parquet.
     Numbers, categories, dates and yes/no are recognised, missing values and codes for them filled
-    in; the notes say what was understood.
+    in; the notes say what was understood. Parquet, Feather and CSV may be larger than memory.
 
     OUTPUT receives report.html, suspects.csv (the rows that look wrong, why, and the likely fix),
     clean.csv or clean.parquet (the table without them), rows.parquet (what the fit thinks of
@@ -134,6 +143,7 @@ def fit(
     """
     from easyfirst.cli.progress import LiveProgress
     from easyfirst.tables.decisions import read_decisions
+    from easyfirst.tables.large_runs import fit_large_run, too_large
     from easyfirst.tables.outputs import new_directory
     from easyfirst.tables.runs import RUN_FILES, FitRequest, fit_run
 
@@ -148,14 +158,27 @@ def fit(
     report = not no_report and _can_draw(progress)
     model = _model(choices, form, progress)
     request = FitRequest(
-        data, model, form, report, show_rows, not no_values, clean, decisions, choices["task"]
+        data,
+        model,
+        form,
+        report,
+        show_rows,
+        not no_values,
+        clean,
+        decisions,
+        choices["task"],
+        memory_limit,
     )
     with (
         new_directory(output, RUN_FILES, force) as folder,
         connected(choices["engine"], choices["address"]),
         progress,
     ):
-        run = fit_run(request, folder, progress.stage)
+        large = too_large(request)
+        if large is None:
+            run = fit_run(request, folder, progress.stage)
+        else:
+            run = fit_large_run(request, large, folder, progress.stage, progress.share)
     _explain(run, progress)
     _print(run, output, as_json, quiet)
     check_share(run.n_flagged + run.n_wrong, run.n_judged, fail_above)

@@ -45,6 +45,21 @@ class Share(click.types.FloatParamType):
         return share
 
 
+class Size(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions of click
+    """An amount of memory: 2GB, 512MiB."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """Return the size in bytes."""
+        from easyfirst.engines.memory import as_bytes
+
+        try:
+            return as_bytes("the size", value)
+        except ValueError:
+            self.fail(f"{value!r} is not a size; write 2GB or 512MiB", param, ctx)
+
+
 fail_above_option = click.option(
     "--fail-above",
     type=Share(),

@@ -71,6 +71,11 @@ class LiveProgress:
         if self.live and self._task is not None:
             self._progress.update(self._task, detail=text)
 
+    def share(self, text: str, done: float) -> None:
+        """Show what is being done, and which share of it is; the bar tells the time left."""
+        if self.live and self._task is not None:
+            self._progress.update(self._task, total=1.0, completed=done, detail=text, left="left")
+
     def say(self, message: str) -> None:
         """Print a message, which stays."""
         self.console.print(message, markup=False, highlight=False, soft_wrap=True)

@@ -12,7 +12,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -38,6 +38,7 @@ WORK_SHARE = 0.3  # for batches that are worked on; the rest is for the driver's
 WORKING_SPACE = 2.5  # of a batch while it is read and worked on, in sizes of the batch
 NEARLY_FULL = 0.85  # of the limit: from there on, freed memory is given back after each batch
 DEFAULT_SHARE = 0.5  # of the memory that is free, where no limit is given
+LOG_SECONDS = 10.0  # between two lines about the same pass
 DEFAULT_LIMIT = 10**9  # where the system does not say what is free
 
 _Memory = dict[str, tuple[object, Any]]
@@ -64,6 +65,31 @@ class Reading:
 
 
 @dataclass(frozen=True)
+class PassProgress:
+    """How far a pass over the rows has come: its number, and bytes of rows gone through.
+
+    `bytes_in_all` is an estimate until all rows were seen once. `seconds_left` is for this pass, at
+    its present speed: how many more there are, the data decide.
+    """
+
+    number: int
+    bytes_done: int
+    bytes_in_all: int
+    seconds_left: float
+
+    @property
+    def share(self) -> float:
+        """The share of the bytes that this pass has gone through."""
+        return min(1.0, self.bytes_done / max(self.bytes_in_all, 1))
+
+    def __str__(self) -> str:
+        return (
+            f"pass {self.number}: {100 * self.share:.0f} % of {shown_bytes(self.bytes_in_all)}, "
+            f"{self.seconds_left:.0f} s left in this pass"
+        )
+
+
+@dataclass(frozen=True)
 class OutOfCore:
     """Fit rows that do not fit into memory, in this process.
 
@@ -78,6 +104,9 @@ class OutOfCore:
         How large that cache may get: None is half of what is free on the disk, 0 is no cache.
     n_jobs
         Threads, as for `Threads`. Fewer are used where the limit has no room for their batches.
+    progress
+        A function that is given a `PassProgress` after each batch of a pass over all rows. With
+        `verbose=1` the same is logged, at most every ten seconds.
 
     Examples
     --------
@@ -93,6 +122,7 @@ class OutOfCore:
     cache_folder: str | os.PathLike[str] | None = None
     cache_limit: str | int | None = None
     n_jobs: int | None = None
+    progress: Callable[[PassProgress], None] | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         """Reject sizes and thread counts that mean nothing."""
@@ -126,11 +156,12 @@ class OutOfCore:
         with one_blas_thread(), closing(cache) if cache else nullcontext():
             store = BatchStore(partitions, cache, self.limit)
             n_threads = store.room_for_threads(self.n_threads)
+            tell = _Telling(self.progress)
             if n_threads == 1:
-                yield StreamedWorkers(store)
+                yield StreamedWorkers(store, tell=tell)
             else:
                 with ThreadPoolExecutor(n_threads, "easyfirst") as pool:
-                    yield StreamedWorkers(store, pool.map)
+                    yield StreamedWorkers(store, pool.map, tell)
             logger.info("%s", store.reading)
 
 
@@ -173,6 +204,19 @@ class BatchStore:
             len(self._partitions),
             len(self._kept),
         )
+
+    def progress(self, last: int) -> tuple[int, int, int]:
+        """Return the number of this pass, and bytes of rows: up to this batch, and in all.
+
+        Batches that were not seen yet count like the others.
+        """
+        with self._lock:
+            sizes = self._sizes
+            known = sum(sizes.values())
+            usual = known / max(len(sizes), 1)
+            done = sum(size for number, size in sizes.items() if number <= last)
+            in_all = known + usual * (len(self._partitions) - len(sizes))
+        return self._passes, done, int(in_all)
 
     @property
     def reads_again(self) -> bool:
@@ -262,12 +306,36 @@ class BatchStore:
             )
 
 
+class _Telling:
+    """Tells how far a pass is: to a function after every batch, to the log now and then."""
+
+    def __init__(self, progress: Callable[[PassProgress], None] | None) -> None:
+        self._progress = progress
+        self._began = self._said = time.monotonic()
+
+    def begin(self) -> None:
+        """Begin a pass."""
+        self._began = self._said = time.monotonic()
+
+    def after_batch(self, number: int, done: int, in_all: int) -> None:
+        """Tell that so many bytes of a pass are done."""
+        now = time.monotonic()
+        left = (now - self._began) * max(in_all - done, 0) / max(done, 1)
+        made = PassProgress(number, done, in_all, left)
+        if self._progress is not None:
+            self._progress(made)
+        if now - self._said > LOG_SECONDS:
+            logger.info("%s", made)
+            self._said = now
+
+
 @dataclass(frozen=True, eq=False)
 class StreamedWorkers:
     """Batches of a store, and the `map` that runs steps on them (the built-in by default)."""
 
     store: BatchStore
     apply: Spread = map
+    tell: _Telling = field(default_factory=lambda: _Telling(None))
     ledger: Ledger = field(init=False)
 
     def __post_init__(self) -> None:
@@ -302,10 +370,13 @@ class StreamedWorkers:
                 reply = step(resident, message, broadcast)
             return reply, time.perf_counter() - began
 
+        self.tell.begin()
         replies: list[Any] = []
         for number, (reply, seconds) in zip(
             numbers, self.apply(work, numbers, messages), strict=True
         ):
             self.ledger.seconds[number] += seconds
             replies.append(reply)
+            if only is None:
+                self.tell.after_batch(*self.store.progress(number))
         return replies

@@ -61,6 +61,10 @@ class JudgedRows:
         weight, quality = (np.where(rows, 0.0, values) for values in (self.weight, self.quality))
         return replace(self, weight=weight, quality=quality)
 
+    def with_excused(self, share: float) -> Self:
+        """Return the same with another share of excused rows."""
+        return replace(self, excused=share)
+
     def __repr__(self) -> str:
         wrong = np.count_nonzero(self.is_wrong)
         return f"JudgedRows({self.given.size:,} rows, of which {wrong:,} look wrong)"

@@ -272,12 +272,15 @@ class LinearReportingMixin(ReportingMixin):
             )
         return _presentation().confidence_intervals(self, level)
 
-    def judge(self, X: Any, y: Any, *, blur: Vector | None = None) -> JudgedRows:
+    def judge(
+        self, X: Any, y: Any, *, blur: Vector | None = None, weights: Vector | None = None
+    ) -> JudgedRows:
         """Return residual, weight and more for every row, in the order of the rows.
 
         `suspects` is the same for reading: the worst rows only, with reasons. `blur` is a
         standard deviation per row that its prediction has besides the noise, as where a value of
-        X was filled in: what that explains is not held against the row.
+        X was filled in: what that explains is not held against the row. `weights` are those that
+        the fit gave the rows, where these are known; rows of a fit in memory are recognised.
         """
         check_is_fitted(self)
         require_one(self, "judging rows")
@@ -294,10 +297,9 @@ class LinearReportingMixin(ReportingMixin):
         counts = calibration.counts if calibration is not None else None
         is_count = counts is not None and bool(counts.family)
         residual = loss.signed_root(fitted, fitted - linear)
-        weights = getattr(self, "weights_", None)
         known = getattr(self, "_rows_digest", None)
-        if weights is None or known is None or rows_digest(rows, target) != known:
-            weights = None
+        if weights is None and known is not None and rows_digest(rows, target) == known:
+            weights = getattr(self, "weights_", None)
         if counts is not None and is_count:
             residual = counts.residual(fitted, linear)
             weights = counts.posterior(fitted, linear) if weights is None else weights

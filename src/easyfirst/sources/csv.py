@@ -21,7 +21,7 @@ from easyfirst.sources.locations import Paths, find_files, open_file, shown
 from easyfirst.sources.parquet import arrow
 from easyfirst.sources.pieces import ROWS_PER_BATCH, PieceSource, checked_rows_per_batch
 
-CHUNK_BYTES = 1 << 24
+CHUNK_BYTES = 1 << 21  # looked at together; work on them takes ten times as much
 PACKED = (".gz", ".bz2", ".zst", ".xz", ".zip")
 
 
@@ -110,7 +110,7 @@ def read_csv(
         if path.lower().endswith(PACKED):
             message = f"{path}: is compressed, and no worker can jump to its lines: unpack it first"
             raise BadFileError(message, path=path)
-        found = _ranges(path, size, delimiter)
+        found = line_ranges(path, size, delimiter)
         header = found[0].header if found else ()
         try:
             mine = Columns.choose(header, target, features, row_id, sample_weight)
@@ -125,17 +125,19 @@ def read_csv(
     return CsvSource(tuple(pieces), columns, size)
 
 
-def _ranges(path: str, size: int, delimiter: str) -> list[Lines]:
+def line_ranges(
+    path: str, size: int, delimiter: str, start: int = 0, encoding: str = "utf-8-sig"
+) -> list[Lines]:
     """Return the lines of a file after its heading, in ranges of `size` rows.
 
     A line ends with a line feed outside quotes, that is, after an even number of them. Blank lines
-    are none.
+    are none. What stands before the byte `start`, such as a title, is no part of the table.
     """
-    ends, n_bytes, ends_open = _line_ends(path, size)
-    if n_bytes == 0:
+    ends, n_bytes, ends_open = _line_ends(path, size, start)
+    if n_bytes == start:
         raise BadFileError(f"{path}: the file is empty", path=path)
     head, n_lines = ends[0], ends[-1][1]
-    header = _names(path, head[0], delimiter)
+    header = _names(path, start, head[0], delimiter, encoding)
     marks = [mark for mark in ends if (mark[1] - 1) % size == 0]
     if ends_open:  # the last line has no line feed
         n_lines += 1
@@ -148,15 +150,16 @@ def _ranges(path: str, size: int, delimiter: str) -> list[Lines]:
     return ranges or [Lines(path, head[0], head[0], 1, 0, header, delimiter)]
 
 
-def _line_ends(path: str, size: int) -> tuple[list[tuple[int, int]], int, bool]:
+def _line_ends(path: str, size: int, start: int) -> tuple[list[tuple[int, int]], int, bool]:
     """Return (byte, lines so far) after the heading, every `size` lines and the last line feed.
 
     And the length of the file, and whether a line follows that line feed.
     """
     marks: list[tuple[int, int]] = []
-    begin, lines, quoted, last, before = 0, 0, False, (0, 0), b"\n\n"
+    begin, lines, quoted, last, before = start, 0, False, (0, 0), b"\n\n"
     is_open = False
     with open_file(path) as file:
+        file.seek(start)
         while chunk := file.read(CHUNK_BYTES):
             codes = np.frombuffer(chunk, np.uint8)
             quotes = np.cumsum(codes == ord('"'), dtype=np.int64) + int(quoted)
@@ -189,14 +192,15 @@ def _ends_blank(codes: NDArray[np.uint8], feeds: NDArray[np.intp]) -> NDArray[np
     return np.asarray((last == feed) | ((last == carriage) & (last_but_one == feed)))
 
 
-def _names(path: str, end: int, delimiter: str) -> tuple[str, ...]:
+def _names(path: str, start: int, end: int, delimiter: str, encoding: str) -> tuple[str, ...]:
     """Return the names of the columns, from the first line."""
     import csv
 
     with open_file(path) as file:
-        raw = file.read(end)
+        file.seek(start)
+        raw = file.read(end - start)
     try:
-        text = raw.decode("utf-8-sig").rstrip("\r\n")
+        text = raw.decode(encoding).rstrip("\r\n")
         names = next(csv.reader([text], delimiter=delimiter), [])
     except (UnicodeDecodeError, csv.Error) as error:
         message = f"{path}: the names of the columns cannot be read ({error})"

@@ -44,8 +44,8 @@ def read_csv(place: Place, form: TableFormat, notes: list[str]) -> pa.Table:
     compression = PACKED.get(place.suffixes[-1] if place.suffixes else "")
     if compression is None:
         require_text(place, form)
-    lines = _first_lines(place, form, compression)
-    skipped, delimiter = _heading(lines, form)
+    lines = first_lines(place, form, compression)
+    skipped, delimiter = heading(lines, form)
     if skipped:
         skipped_lines = count(skipped, "line")
         notes.append(f"{place.name}: {skipped_lines} before the names of the columns skipped")
@@ -69,7 +69,8 @@ def require_text(place: Place, form: TableFormat) -> None:
         raise TableError(f"{place.name} is not a text file")
 
 
-def _first_lines(place: Place, form: TableFormat, compression: str | None) -> list[str]:
+def first_lines(place: Place, form: TableFormat, compression: str | None) -> list[str]:
+    """Return how the file begins, as lines of text."""
     try:
         with place.stream(compression) as file:
             head = file.read(HEAD_BYTES)
@@ -81,7 +82,7 @@ def _first_lines(place: Place, form: TableFormat, compression: str | None) -> li
     return text.removeprefix("\ufeff").splitlines()
 
 
-def _heading(lines: list[str], form: TableFormat) -> tuple[int, str]:
+def heading(lines: list[str], form: TableFormat) -> tuple[int, str]:
     """Return how many lines come before the heading, and the delimiter.
 
     A line "sep=;" as Excel writes it names the delimiter. Lines of at most one value before lines
@@ -112,8 +113,13 @@ def _without_blanks(place: Place, compression: str | None, delimiter: str) -> Pl
     """Return the file without blanks before quotes, which would make these part of the value."""
     with place.stream(compression) as file:
         raw = bytes(file.read())
+    return replace(place, path=None, content=without_blanks(raw, delimiter))
+
+
+def without_blanks(raw: bytes, delimiter: str) -> bytes:
+    """Return text without blanks before quotes."""
     mark = re.escape(delimiter.encode())
-    return replace(place, path=None, content=re.sub(mark + rb' +"', delimiter.encode() + b'"', raw))
+    return re.sub(mark + rb' +"', delimiter.encode() + b'"', raw)
 
 
 def _likely_delimiter(lines: list[str]) -> str:
@@ -158,7 +164,7 @@ def _parsed(
         try:
             names = _names(place, form, compression, options)
             with place.stream(compression) as file:
-                return pa_csv.read_csv(file, convert_options=_as_text(form, names), **options)
+                return pa_csv.read_csv(file, convert_options=as_text(form, names), **options)
         except pa.ArrowInvalid as error:
             failure = error
         except LookupError:
@@ -166,7 +172,7 @@ def _parsed(
         except UnicodeDecodeError as error:
             raise TableError(f"{place.name} is not {form.encoding} text: {error}") from error
     line = _wrong_line(place, form, delimiter, compression, skipped)
-    raise TableError(_explained(place, form, delimiter, names, str(failure), line)) from failure
+    raise TableError(explained(place, form, delimiter, names, str(failure), line)) from failure
 
 
 def _names(
@@ -181,7 +187,8 @@ def _names(
         raise TableError(f"{wrong}; name its encoding, for example --encoding latin-1") from error
 
 
-def _as_text(form: TableFormat, names: list[str]) -> Any:
+def as_text(form: TableFormat, names: list[str]) -> Any:
+    """Return the options by which every value stays text, or is missing."""
     usual = pa_csv.ConvertOptions()
     return pa_csv.ConvertOptions(
         null_values=[*usual.null_values, *form.missing],
@@ -214,13 +221,13 @@ def _wrong_line(
     return None
 
 
-def _explained(
+def explained(
     place: Place,
     form: TableFormat,
     delimiter: str,
     names: list[str],
     message: str,
-    line: int | None,
+    line: int | None = None,
 ) -> str:
     """Turn a message of the CSV parser into one that says where to look."""
     wrong = re.search(r"Expected (\d+) columns, got (\d+)", message)

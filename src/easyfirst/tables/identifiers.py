@@ -56,19 +56,28 @@ def looks_like_id(name: str, values: Vector, y: Vector) -> bool:
     found = values[present]
     if found.size < LEAST_ROWS or np.any(found != np.rint(found)):
         return False
-    low, high = float(found.min()), float(found.max())
-    if low >= YEARS[0] and high <= YEARS[1]:
+    bounds = float(found.min()), float(found.max())
+    n_different = np.unique(found).size
+    if not could_be_ids(found.size, n_different, *bounds):
         return False
-    different = np.unique(found).size
-    if different < UNIQUE * found.size:
-        return False
-    counts_up = different >= DENSE * (high - low + 1.0) and bool(np.all(np.diff(found) >= 0.0))
-    if is_named_like_id(name) or counts_up:
-        return True
-    return not _is_related(found, y[present])
+    ascends = bool(np.all(np.diff(found) >= 0.0))
+    return are_ids(name, n_different, *bounds, ascends) or not is_related(found, y[present])
 
 
-def _is_related(found: Vector, y: Vector) -> bool:
+def could_be_ids(n_values: int, n_different: float, low: float, high: float) -> bool:
+    """Whether nearly all of some whole numbers are different, and they are no years."""
+    are_years = low >= YEARS[0] and high <= YEARS[1]
+    return n_values >= LEAST_ROWS and not are_years and n_different >= UNIQUE * n_values
+
+
+def are_ids(name: str, n_different: float, low: float, high: float, ascends: bool) -> bool:
+    """Whether whole numbers that could be ids are named so, or count the rows up."""
+    counts_up = ascends and n_different >= DENSE * (high - low + 1.0)
+    return is_named_like_id(name) or counts_up
+
+
+def is_related(found: Vector, y: Vector) -> bool:
+    """Whether numbers have to do with the target."""
     known = ~np.isnan(y)
     found, y = found[known], y[known]
     if y.size < 2 or np.all(y == y[0]):

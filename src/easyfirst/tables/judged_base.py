@@ -75,7 +75,7 @@ class JudgedBase:
             found = pa.concat_tables([found, added]).take(pa.array(order, pa.int64()))
             places = np.concatenate([places, self.wrong.places])[order].astype(np.intp)
         found = found.append_column("patterns", self._patterns_at(places))
-        names = self.model.row_names(self.table).take(pa.array(places))
+        names = self.row_names.take(pa.array(places))
         return places, found.add_column(0, "row_id", names)
 
     def fit_summary(self) -> dict[str, Any]:
@@ -110,8 +110,13 @@ class JudgedBase:
                 arrays[name] = _inserted(column, self.wrong.places, known[name])
             reasons = pa.nulls(len(self.used), pa.string())
             arrays["reason"] = _inserted(reasons, self.wrong.places, self.wrong.reasons)
-        names = self.model.row_names(self.table)
+        names = self.row_names
         return pa.table([names, *arrays.values()], names=["row_id", *arrays])
+
+    @property
+    def row_names(self) -> Any:
+        """The Arrow column that names the rows of the table, or their numbers from 0."""
+        return self.model.row_names(self.table)
 
     @cached_property
     def rows(self) -> pa.Table:

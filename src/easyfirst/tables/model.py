@@ -155,9 +155,9 @@ class TableModel(TableEstimator):
         places = np.flatnonzero(target.is_wrong)
         if not places.size:
             return None
-        preprocessor = self._preprocessor()
         # These rows may be no data at all, such as a second heading: whatever they hold will do.
-        rows = preprocessor.read(table.take(pa.array(places)), lenient=True)
+        preprocessor = replace(self._preprocessor(), checks=False)
+        rows = preprocessor.read(table.take(pa.array(places)))
         predicted_from = self._named(preprocessor.matrix(rows))
         reasons = [target.reason(place) for place in places.tolist()]
         return WrongTargets(places, target.given[places], reasons, predicted_from)

@@ -157,7 +157,7 @@ def write_plain(table: pa.Table, kind: str, path: Path) -> None:
     elif kind == "json":
         path.write_bytes(encode(table, kind))
     else:
-        pa_csv.write_csv(_flat(table), path)
+        pa_csv.write_csv(flat(table), path)
 
 
 def to_json(data: Any) -> str:
@@ -178,7 +178,7 @@ def _finite(data: Any) -> Any:
 def _harmless(table: pa.Table) -> pa.Table:
     """Put an apostrophe before texts that a spreadsheet would take for a formula."""
     columns = []
-    for column in _flat(table).columns:
+    for column in flat(table).columns:
         if values.is_text(column.type):
             risky = pc.match_substring_regex(column, FORMULA)
             quoted = pc.binary_join_element_wise("'", column.cast(pa.string()), "")
@@ -187,7 +187,7 @@ def _harmless(table: pa.Table) -> pa.Table:
     return pa.table(columns, names=table.column_names)
 
 
-def _flat(table: pa.Table) -> pa.Table:
+def flat(table: pa.Table) -> pa.Table:
     """Return columns that CSV can hold: lists of texts joined, other nested values as text."""
     columns = []
     for column in map(values.plain, table.columns):

@@ -39,9 +39,13 @@ FREQUENT = 2  # rows per kept category in the small table; a rare one has a sing
 
 @dataclass(frozen=True)
 class Preprocessor:
-    """Turns tables with the columns of a recipe into matrices with `recipe.design_names()`."""
+    """Turns tables with the columns of a recipe into matrices with `recipe.design_names()`.
+
+    It `checks` that a column is as in the table of the fit, unless the table is a piece of it.
+    """
 
     recipe: Recipe
+    checks: bool = True
 
     @cached_property
     def transformer(self) -> ColumnTransformer:
@@ -81,11 +85,11 @@ class Preprocessor:
             start += len(block)
         return whole
 
-    def read(self, table: pa.Table, lenient: bool = False) -> pa.Table:
+    def read(self, table: pa.Table) -> pa.Table:
         """Return the columns of the recipe, those that text becomes numbers in as numbers.
 
         A column that is not as in the table of the fit is refused, or missing where it cannot be
-        read if the reading is `lenient`. What was read stays as it is.
+        read if nothing is checked. What was read stays as it is.
         """
         self._require_columns(table)
         columns = []
@@ -95,7 +99,7 @@ class Preprocessor:
                 values.require_categories(each.name, column)
             elif values.is_text(column.type):
                 found = values.given_numbers(column, each.reading)
-                if not lenient:
+                if self.checks:
                     CHECKS[each.kind](each.name, column, each.reading, found)
                 column = values.as_numbers(found, each.kind)
             else:

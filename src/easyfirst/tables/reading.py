@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import zipfile
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -106,8 +106,8 @@ def open_table(
         tables = [_with_partition(_read(place, form, notes), place) for place in places]
     except OSError as error:
         raise TableError(f"{path} cannot be read: {reason(error)}") from error
-    table = _with_names(_joined(path, places, tables, notes))
-    _require_columns(shown(places), table)
+    table = with_names(_joined(path, places, tables, notes))
+    require_columns(shown(places), table.column_names)
     if table.num_rows == 0:
         raise TableError(f"{shown(places)} has column names but no rows")
     kept = table.column_names if all_text else text_columns
@@ -240,7 +240,7 @@ def _joined(
     return with_files(joined, [place.name for place in places], [len(each) for each in tables])
 
 
-def _with_names(table: pa.Table) -> pa.Table:
+def with_names(table: pa.Table) -> pa.Table:
     """Name the columns whose heading is empty, as the index that pandas writes, by their place."""
     names = [
         name.strip() or f"column {place}" for place, name in enumerate(table.column_names, start=1)
@@ -251,8 +251,8 @@ def _with_names(table: pa.Table) -> pa.Table:
     return table.rename_columns(names).replace_schema_metadata(own)
 
 
-def _require_columns(where: str, table: pa.Table) -> None:
-    names = table.column_names
+def require_columns(where: str, names: Sequence[str]) -> None:
+    """Refuse names that are there twice, and a first line that names nothing."""
     twice = sorted(name for name, times in Counter(names).items() if times > 1)
     if twice:
         raise TableError(f"{where} has more than one column named {listed(twice)}; rename them")

@@ -74,7 +74,7 @@ def report_on(
     rows = ReportRows(
         X=_numbers(judged),
         judged=judged.judged,
-        ids=ids_array(judged.model.row_names(judged.table))[judged.used],
+        ids=ids_array(judged.row_names)[judged.used],
         fixes=judged.fixes,
         values=_other_columns(judged, judged.rows) if show_rows else None,
         show_target=show_target,

@@ -63,7 +63,8 @@ class FitRequest:
 
     `clean` is the format of the table without the rows that look wrong: that of the data, if None,
     and "none" writes no such table. `task` is "auto" to take a classifier in place of a
-    `TableModel` where the target holds classes.
+    `TableModel` where the target holds classes. `memory_limit` is how many bytes the process may
+    take: a table that needs more is read in pieces.
     """
 
     data: str | Path
@@ -75,6 +76,7 @@ class FitRequest:
     clean: str | None = None
     decisions: Path | None = None
     task: str = "regression"
+    memory_limit: int | None = None
 
     @property
     def name(self) -> str:
@@ -123,6 +125,7 @@ class Run:
     doubts: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
     judged: JudgedBase | None = None
+    flagged: int | None = None  # if `judged` has only some of the rows
     worst: list[dict[str, Any]] = field(default_factory=list)
     batch_names: NDArray[Any] | None = None
     fitted_at: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
@@ -143,6 +146,8 @@ class Run:
     def n_flagged(self) -> int:
         """How many of the fitted rows look wrong."""
         assert self.judged is not None
+        if self.flagged is not None:
+            return self.flagged
         return int(np.sum(self.judged.judged.is_wrong))
 
     @property
@@ -164,7 +169,7 @@ class Run:
                 "read": self.n_rows,
                 "without_target": self.n_dropped,
                 "with_wrong_target": self.n_wrong,
-                "fitted": int(fitted.weights_.size),
+                "fitted": self.n_judged - self.n_wrong,
                 "look_wrong": self.n_flagged,
             },
             "columns": {
@@ -211,7 +216,7 @@ def fit_run(request: FitRequest, folder: Path, on_stage: Callable[[str], None]) 
             run.request = request = request.for_table(table)
         on_stage("Preparing the columns")
         with run.timed("prepare"):
-            rows, run.doubts = _caught(request.model.prepare, table)
+            rows, run.doubts = caught(request.model.prepare, table)
             if request.decisions is not None:
                 table, rows, run.doubts = _decided(request, request.decisions, table)
             request.model.notes_[:0] = opened.notes
@@ -229,9 +234,14 @@ def fit_run(request: FitRequest, folder: Path, on_stage: Callable[[str], None]) 
             _write(run, run.judged, folder)
             if request.report:
                 on_stage("Writing the report")
-                _report(run, run.judged, rows.batches, folder / REPORT_FILE)
-    (folder / SUMMARY_FILE).write_text(to_json(run.summary()) + "\n", encoding="utf-8")
+                write_report(run, run.judged, rows.batches, folder / REPORT_FILE)
+    write_summary(run, folder)
     return run
+
+
+def write_summary(run: Run, folder: Path) -> None:
+    """Write what a run did as plain data."""
+    (folder / SUMMARY_FILE).write_text(to_json(run.summary()) + "\n", encoding="utf-8")
 
 
 def _decided(
@@ -242,7 +252,7 @@ def _decided(
     made = read_decisions(path, of_labels=isinstance(model, TableClassifier))
     decided = model.decided(table, path, made)
     table = decided_table(table, decided, keep_wrong=True)
-    rows, doubts = _caught(model.prepare, table)
+    rows, doubts = caught(model.prepare, table)
     model.notes_[:0] = decided.notes()
     trusted, rejected = (as_mask(each, rows.used) for each in (decided.trusted, decided.rejected))
     return table, replace(rows, trusted=trusted, rejected=rejected), doubts
@@ -251,12 +261,12 @@ def _decided(
 def _fit(model: TableBase, rows: TrainingRows) -> tuple[TrainingRows, list[str]]:
     """Fit, and return the rows as fitted and the warnings."""
     try:
-        return _caught(model.fit_rows, rows)
+        return caught(model.fit_rows, rows)
     except ValueError as error:
         raise TableError(f"the table cannot be fitted: {error}") from error
 
 
-def _caught(function: Callable[[Any], Any], argument: Any) -> tuple[Any, list[str]]:
+def caught(function: Callable[[Any], Any], argument: Any) -> tuple[Any, list[str]]:
     """Call, and return the result and the warnings."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -280,7 +290,8 @@ def _write(run: Run, judged: JudgedBase, folder: Path) -> None:
         run.model.notes_.append(NOT_SAVED)
 
 
-def _report(run: Run, judged: JudgedBase, batches: Any, path: Path) -> None:
+def write_report(run: Run, judged: JudgedBase, batches: Any, path: Path) -> None:
+    """Write the page on a run."""
     page = report_on(
         judged,
         data=run.request.name,

@@ -109,8 +109,19 @@ def response(table: pa.Table, target: str, reading: Reading) -> Response:
         raise TableError(_refusal(target, column))
     given = values.given_numbers(column, reading)
     odd = values.odd_values(column, reading, given)
-    if odd is not None and not odd.is_rare:
+    if odd is not None:
+        require_rare(odd, target)
+    return response_of(column, given, reading)
+
+
+def require_rare(odd: values.TextsAmongNumbers, target: str) -> None:
+    """Refuse a target of which too many values are no numbers."""
+    if not odd.is_rare:
         raise TableError(f"the target {target!r} must hold numbers, but {odd}; {_remedy(odd)}")
+
+
+def response_of(column: pa.ChunkedArray, given: Vector, reading: Reading) -> Response:
+    """Return the target of every row from what stands in the column, however odd that is."""
     y = np.where(np.isin(given, reading.codes), np.nan, given) if reading.codes else given
     is_wrong = np.isnan(y) & ~np.isnan(given)
     if values.is_text(column.type):
