@@ -6,12 +6,14 @@ import os
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from easyfirst.atomic import atomic_write
 from easyfirst.consensus.rounds import RoundSettings
 from easyfirst.contracts import Engine, Resident, Source, Workers
 from easyfirst.errors import ManyPassesWarning
@@ -90,21 +92,24 @@ class StreamingMixin:
         One file per batch, in batch order, with the columns `row_id` (or the row number within
         the batch), `weight`, `residual` (in standard deviations of the noise), `given_label` and
         `predicted_label`, as `suspects` has them. Returns the paths. The workers must reach the
-        folder under the name given.
+        folder's parent under the name given; the folder appears with all files or not at all.
         """
         source, weightings, verdict = self._judging(X, y)
-        where = os.path.abspath(os.fspath(folder))
-        os.makedirs(where, exist_ok=True)
-        if os.listdir(where):
+        where = Path(os.path.abspath(os.fspath(folder)))
+        if where.is_dir() and os.listdir(where):
             raise FileExistsError(f"{where} is not empty: name a new folder")
-        paths = [os.path.join(where, f"part-{i:05d}.parquet") for i in range(len(weightings))]
-        model: Any = self
-        pairs = zip(weightings, paths, strict=True)
-        with self._place(engine, source).open(source.partitions()) as workers:
-            unit = findings_of(model).unit
-            messages = [(weighting, path, unit) for weighting, path in pairs]
+        where.parent.mkdir(parents=True, exist_ok=True)
+        names = [f"part-{i:05d}.parquet" for i in range(len(weightings))]
+        unit = findings_of(self).unit
+        with (
+            atomic_write(where) as beside,
+            self._place(engine, source).open(source.partitions()) as workers,
+        ):
+            beside.mkdir()
+            paths = [str(beside / name) for name in names]
+            messages = [(w, path, unit) for w, path in zip(weightings, paths, strict=True)]
             workers.map(_judge_and_write, messages, verdict)
-        return paths
+        return [str(where / name) for name in names]
 
     def _place(self, engine: str | Engine | None, source: Source) -> Engine:
         model: Any = self
