@@ -268,3 +268,66 @@ def test_few_flags_are_left_out_of_the_fit_only_if_that_helps_the_others(are_wro
     without = fits.ask(LinearRegression(), rows, 1.0 - flagged)
     off = without if are_wrong else without + 0.05
     assert bare_is_better(rows, look, fits, settings, off) is not are_wrong
+
+
+def test_a_code_in_the_place_of_many_values_is_not_learned():
+    X, y, clean, truth = curve(600, 0.4, seed=3, kind="sentinel")
+    model = paced().fit(X, y)
+    np.testing.assert_array_equal(model.weights_[~clean], 0.0)
+    assert np.mean(model.selected_[clean]) > 0.98
+    assert any("y = -999 exactly" in note for note in model.notes_)
+    assert np.max(np.abs(model.out_of_fold_ - truth)) < 10.0  # of coded rows too
+    assert model.corrupted_fraction_ == pytest.approx(0.4, abs=0.02)
+    assert model.batch_clean_share_ == pytest.approx([0.6], abs=0.02)
+
+
+def test_a_value_apart_that_x_tells_about_is_no_code():
+    rng = np.random.default_rng(4)
+    X = rng.uniform(0.0, 6.0, (600, 2))
+    is_off = X[:, 1] > 5.0
+    y = np.where(is_off, 0.0, 100.0 + np.sin(X[:, 0]) + 0.1 * rng.standard_normal(600))
+    model = paced().fit(X, y)
+    assert np.mean(model.selected_[is_off]) > 0.97
+    assert not model.notes_
+
+
+def test_a_trusted_row_vouches_for_a_value_apart():
+    X, y, clean, _ = curve(300, 0.3, seed=5, kind="sentinel")
+    trusted = np.zeros(300, dtype=bool)
+    assert paced().fit(X, y, trusted=trusted).notes_
+    trusted[np.flatnonzero(~clean)[0]] = True
+    assert not paced(start=TREE).fit(X, y, trusted=trusted).notes_
+
+
+def test_batches_with_codes_have_smaller_shares():
+    X, y, clean, _ = curve(400, 0.25, seed=6, kind="sentinel")
+    shares = paced().fit(X, y, batches=np.where(clean, np.arange(400) % 2, 2)).batch_clean_share_
+    assert shares.shape == (3,)
+    assert np.all(shares[:2] > 0.95)
+    assert shares[2] == 0.0
+
+
+@pytest.mark.parametrize("seed", [11, 12, 13])
+def test_uneven_and_skewed_noise_is_not_set_aside_round_by_round(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(0.0, 6.0, (600, 3))
+    truth = np.exp(0.6 * X[:, 0] + np.sin(2.0 * X[:, 1]))
+    y = truth * rng.gamma(4.0, 0.25, 600)
+    model = paced().fit(X, y)
+    assert np.mean(~model.selected_) <= 0.01
+    assert model.n_fits_ <= 4 * 3 + 1
+
+
+def test_a_worse_judge_does_not_replace_a_better_one():
+    # A line judges badly what follows a curve: the rows are judged by the boosting that began.
+    X, y, clean, truth = curve(600, 0.2, seed=7)
+    model = paced(LinearRegression()).fit(X, y)
+    far = np.abs(y - truth) > 2.0
+    assert np.mean(~model.selected_[far]) > 0.9
+    assert np.mean(model.selected_[clean]) > 0.97
+    # What is predicted, and how far off that is, is the line's.
+    off = np.mean(np.abs(model.out_of_fold_ - truth))
+    assert off > 1.0
+    width = np.ptp(model.predict_interval(X, coverage=0.8), axis=1)
+    covered = np.mean(np.abs(model.predict(X) - y)[clean] < 0.5 * width[clean])
+    assert 0.7 < covered < 0.95

@@ -67,7 +67,7 @@ def point_masses(sample: Sample) -> tuple[PointMass, ...]:
         return ()
     values, counts = np.unique(y, return_counts=True)
     is_frequent = counts >= max(LEAST_ROWS, LEAST_SHARE * y.size)
-    apart = _values_apart(values, counts, is_frequent)
+    apart = values_apart(values, counts, is_frequent)
     masses = tuple(
         PointMass(value, float(count) / y.size, value in apart)
         for value, count in zip(values[is_frequent].tolist(), counts[is_frequent], strict=True)
@@ -87,7 +87,7 @@ def _typical(counts: NDArray[np.intp], own: int) -> float:
     return float(others[np.searchsorted(np.cumsum(others), 0.5 * others.sum())])
 
 
-def _values_apart(
+def values_apart(
     values: Vector, counts: NDArray[np.intp], is_frequent: NDArray[np.bool_]
 ) -> set[float]:
     """Return the frequent values at both ends that lie apart from all within."""

@@ -18,6 +18,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from easyfirst.consensus.history import History
+from easyfirst.consensus.point_masses import notes_about_masses
 from easyfirst.contracts import Matrix, Vector
 from easyfirst.errors import NoSingleModelWarning
 from easyfirst.estimators import label_notes, parameters, validation
@@ -221,10 +222,10 @@ class SelfPaced(ReportingMixin, MetaEstimatorMixin, BaseEstimator):
         self._noise = found.noise
         self._calibration = calibration_of(inner, found)
         self.noise_scale_ = found.noise.noise.scale
-        self.corrupted_fraction_ = 1.0 - found.noise.clean_share
+        self.corrupted_fraction_ = 1.0 - found.clean_share
         self.corrupted_interval_ = self._calibration.corrupted_interval
         self._rows_digest = rows_digest(rows.X, rows.y)
-        self.notes_: tuple[str, ...] = ()
+        self.notes_: tuple[str, ...] = notes_about_masses(found.codes)
         self.doubts_ = doubts_about_share(self.corrupted_fraction_)
 
     def _fit_labels(self, rows: Rows, used: NDArray[np.intp], inner: Rows) -> None:

@@ -7,14 +7,20 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingRegressor
 
 from easyfirst.consensus.model import Calibration
+from easyfirst.consensus.point_masses import PointMass
 from easyfirst.consensus.status import Status
 from easyfirst.contracts import Vector
 from easyfirst.estimators import validation
+from easyfirst.estimators.codes_apart import codes_apart
+from easyfirst.estimators.out_of_fold import fitted, predicted
 from easyfirst.estimators.paced_rows import Fits, Rows
 from easyfirst.noise.fitting import WIDE
+from easyfirst.noise.model import LEAST
 from easyfirst.noise.of_rows import RowNoise, read_noise, shares_of_batches
 from easyfirst.regularizers import SelfPacedRegularizer
 from easyfirst.summaries import histogram
@@ -22,6 +28,8 @@ from easyfirst.summaries import histogram
 SHAPE_UNKNOWN = 2.0  # how much wider an interval for the share is because the shape is estimated
 MOSTLY_WRONG = 0.45  # corrupted share from which other models of the rows are as likely
 FEW_WRONG = 0.1  # corrupted share below which the bare model may be the better one
+MANY_WRONG = 0.15  # corrupted share from which several models are tried as first judges
+COARSE = {"min_samples_leaf": 40, "max_leaf_nodes": 15}
 FAR = 3.0  # standard deviations of y within which values are first taken as they are
 
 
@@ -47,55 +55,125 @@ class SettledValues:
     weight: Vector
     pull: Vector
     batch_shares: Vector
+    clean_share: float
     status: Status
+    codes: tuple[PointMass, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
 class _Look:
-    """Rows as a prediction shows them."""
+    """Rows as a prediction shows them; `likely` is the log-likelihood of a row's y by it."""
 
     prediction: Vector
     noise: RowNoise
     weight: Vector
     shares: Vector
+    likely: float
 
 
 def settle_values(rows: Rows, fits: Fits, settings: ValueSettings) -> SettledValues:
-    """Judge and fit by turns until the weights stand still."""
+    """Judge all rows; those whose y is a code that lies apart are left out from the beginning."""
+    codes = codes_apart(rows, fits, settings.estimator, settings.seed) if fits.n_folds > 1 else ()
+    if not codes:
+        return _settle(rows, fits, settings)
+    is_coded = np.isin(rows.y, [mass.value for mass in codes])
+    ordinary, coded = np.flatnonzero(~is_coded), np.flatnonzero(is_coded)
+    inner = rows.some(ordinary)
+    with fits.of_some(ordinary) as some:
+        found = _settle(inner, some, settings)
+    model = fitted(settings.estimator, inner.X, inner.y, found.pull)
+    fits.count += 1
+    return _with_coded(rows, ordinary, coded, found, predicted(model, rows.some(coded).X), codes)
+
+
+def _with_coded(
+    rows: Rows,
+    ordinary: NDArray[np.intp],
+    coded: NDArray[np.intp],
+    found: SettledValues,
+    predictions: Vector,
+    codes: tuple[PointMass, ...],
+) -> SettledValues:
+    """Add rows whose y is a code: they do not count, and lower the share of clean rows."""
+
+    def joined(of_others: Vector, of_coded: Vector | float) -> Vector:
+        made = np.empty(rows.y.size)
+        made[ordinary], made[coded] = of_others, of_coded
+        return made
+
+    sizes = np.bincount(rows.batch, rows.weight)
+    own = np.bincount(rows.batch[ordinary], rows.weight[ordinary], minlength=sizes.size)
+    shares = np.append(
+        found.batch_shares, np.full(sizes.size - found.batch_shares.size, found.clean_share)
+    )
+    return replace(
+        found,
+        prediction=joined(found.prediction, predictions),
+        weight=joined(found.weight, 0.0),
+        pull=joined(found.pull, 0.0),
+        batch_shares=shares * own / np.maximum(sizes, LEAST),
+        clean_share=found.clean_share * float(own.sum() / sizes.sum()),
+        codes=codes,
+    )
+
+
+def _settle(rows: Rows, fits: Fits, settings: ValueSettings) -> SettledValues:
+    """Judge and fit by turns, as long as that makes the values more likely.
+
+    Rows that are left out by mistake are predicted worse without each other, and more of their
+    like are left out then. So the models of a round only judge if they describe all rows better
+    than those that judged before, wrong rows being described by the noise model.
+    """
     anchor = spread_of(rows.y, rows.weight)
     if fits.n_folds < 2:  # nothing to compare the only row with
         at = _look(rows, rows.y.astype(np.float64), anchor, settings)
         status = Status("converged", "There was nothing to compare.", converged=True)
+        one = np.ones(1)
         return SettledValues(
-            at.prediction, at.noise, np.ones(rows.y.size), rows.weight, np.ones(1), status
+            at.prediction, at.noise, np.ones(rows.y.size), rows.weight, one, 1.0, status
         )
     weight, changed = np.ones(rows.y.size), np.inf
-    prediction = _first_predictions(rows, fits, settings, anchor)
-    for number in range(settings.max_rounds):
+    judge, asked, best = _first_judge(rows, fits, settings, anchor)
+    pulls = rows.weight
+    for _ in range(settings.max_rounds):
         began = time.perf_counter()
-        at = _look(rows, prediction, anchor, settings)
-        changed = float(np.average(np.abs(at.weight - weight), weights=rows.weight))
-        weight = at.weight
-        fits.note(weight, changed, at.noise.noise.reach**2, time.perf_counter() - began)
-        if number > 0 and changed <= settings.tol:
+        changed = float(np.average(np.abs(best.weight - weight), weights=rows.weight))
+        weight = best.weight
+        own_pulls = _pulls(rows, best)
+        own = _look(rows, fits.ask(settings.estimator, rows, own_pulls), anchor, settings)
+        fits.note(weight, changed, best.noise.noise.reach**2, time.perf_counter() - began)
+        if own.likely <= best.likely:
+            changed = 0.0
             break
-        prediction = fits.ask(settings.estimator, rows, _pulls(rows, at))
-    pulls = _pulls(rows, at)
-    more = [
-        fits.ask(settings.estimator, rows, pulls, repeat) for repeat in range(1, settings.n_repeats)
-    ]
-    at = _look(rows, np.mean([prediction, *more], axis=0), anchor, settings)
-    pulls = _pulls(rows, at)
-    if bare_is_better(rows, at, fits, settings, prediction):
+        judge, asked, pulls, best = settings.estimator, rows, own_pulls, own
+        changed = float(np.average(np.abs(best.weight - weight), weights=rows.weight))
+        if changed <= settings.tol:
+            break
+    if not best.noise.finds_nothing:
+        more = [fits.ask(judge, asked, pulls, repeat) for repeat in range(1, settings.n_repeats)]
+        best = _look(rows, np.mean([best.prediction, *more], axis=0), anchor, settings)
+    pulls = _pulls(rows, best)
+    if bare_is_better(rows, best, fits, settings, own.prediction):
         pulls = rows.weight
-    status = fits.status(changed, settings.tol)
-    return SettledValues(at.prediction, at.noise, at.weight, pulls, at.shares, status)
+    return SettledValues(
+        prediction=own.prediction,
+        noise=own.noise,
+        weight=best.weight,
+        pull=pulls,
+        batch_shares=best.shares,
+        clean_share=best.noise.clean_share,
+        status=fits.status(changed, settings.tol),
+    )
 
 
 def _look(rows: Rows, prediction: Vector, anchor: float, settings: ValueSettings) -> _Look:
     """Return noise and weights, every row being judged by the share of its batch."""
     noise = read_noise(rows.y, prediction, rows.weight, anchor)
     odds, share = noise.odds(prediction, rows.y), noise.clean_share
+    density = noise.density(prediction, rows.y)
+    # A trusted value is a clean one.
+    density = np.where(rows.trusted, density / ((1.0 + odds) * share), density)
+    likely = float(np.average(np.log(np.maximum(density, LEAST)), weights=rows.weight))
     own = shares_of_batches(odds, rows.weight, rows.batch, share)
     if own.size > 1:
         odds = odds * ((1.0 - own) / own * (share / max(1.0 - share, 1e-12)))[rows.batch]
@@ -105,7 +183,7 @@ def _look(rows: Rows, prediction: Vector, anchor: float, settings: ValueSettings
         z = (rows.y - prediction) / noise.scale(prediction)
         scaled = rule.with_width(2.0 * noise.noise.scale**2)
         weight = scaled.weights(np.square(z), noise.noise.reach**2)
-    return _Look(prediction, noise, np.where(rows.trusted, 1.0, weight), shares)
+    return _Look(prediction, noise, np.where(rows.trusted, 1.0, weight), shares, likely)
 
 
 def _pulls(rows: Rows, at: _Look) -> Vector:
@@ -135,18 +213,37 @@ def bare_is_better(
     return bool(clean @ np.abs(rows.y - bare) <= clean @ np.abs(rows.y - paced))
 
 
-def _first_predictions(rows: Rows, fits: Fits, settings: ValueSettings, anchor: float) -> Vector:
-    """Return predictions that wrong values have as little hold on as possible."""
+def _first_judge(
+    rows: Rows, fits: Fits, settings: ValueSettings, anchor: float
+) -> tuple[Any, Rows, _Look]:
+    """Return an estimator, the rows it is fitted to, and the rows as it shows them.
+
+    Wrong values should have little hold on it. Where many look wrong, the one that makes the values
+    most likely is taken of several: the estimator as it is, for the first may have missed what the
+    rows follow, and trees with larger leaves, in which chance gathers wrong values less often.
+    """
+    robust = HistGradientBoostingRegressor(
+        loss="absolute_error", early_stopping=False, random_state=settings.seed
+    )
+    candidates = [(settings.estimator, rows)]
     if settings.start is not None:
-        return fits.ask(settings.start, rows, rows.weight)
-    if validation.is_dense_and_numeric(rows.X):
-        robust = HistGradientBoostingRegressor(
-            loss="absolute_error", early_stopping=False, random_state=settings.seed
-        )
-        return fits.ask(robust, rows, rows.weight)
-    middle, reach = _median(rows.y, rows.weight), FAR * WIDE * anchor
-    near = replace(rows, y=np.clip(rows.y, middle - reach, middle + reach))
-    return fits.ask(settings.estimator, near, rows.weight)
+        first = (settings.start, rows)
+    elif validation.is_dense_and_numeric(rows.X):
+        first = (robust, rows)
+        candidates.append((clone(robust).set_params(**COARSE), rows))
+    else:
+        middle, reach = _median(rows.y, rows.weight), FAR * WIDE * anchor
+        near = np.clip(rows.y, middle - reach, middle + reach)
+        first = (settings.estimator, replace(rows, y=near))
+
+    def seen(judge: Any, asked: Rows) -> tuple[Any, Rows, _Look]:
+        prediction = fits.ask(judge, asked, rows.weight)
+        return judge, asked, _look(rows, prediction, anchor, settings)
+
+    best = seen(*first)
+    if best[2].noise.clean_share > 1.0 - MANY_WRONG:
+        return best
+    return max([best, *(seen(*each) for each in candidates)], key=lambda each: each[2].likely)
 
 
 def spread_of(y: Vector, weight: Vector) -> float:
@@ -177,10 +274,10 @@ def calibration_of(rows: Rows, found: SettledValues) -> Calibration:
     z = (rows.y - found.prediction) / noise.scale(found.prediction)
     total = float(rows.weight.sum())
     doubtful = float(rows.weight @ (found.weight * (1.0 - found.weight)))
-    corrupted = 1.0 - noise.clean_share
+    corrupted = 1.0 - found.clean_share
     half = (1.959964 * SHAPE_UNKNOWN * float(np.sqrt(doubtful)) + 3.0) / total
     return Calibration(
-        noise=replace(noise.noise, share=noise.clean_share),
+        noise=replace(noise.noise, share=found.clean_share),
         scale_rule=noise.scale_rule,
         clean_mass=histogram(z, rows.weight * found.weight, anchor).ravel(),
         anchor=anchor,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -61,6 +63,15 @@ class Fits:
         fold = folds(self.group, self.n_folds, self.seed + repeat, self.codes)
         self.count += int(np.unique(fold).size)
         return out_of_fold(estimator, rows.X, rows.y, weight, fold, self.n_jobs, self.answer)
+
+    @contextmanager
+    def of_some(self, places: NDArray[np.intp]) -> Iterator[Fits]:
+        """Give models of some of the rows, whose number and records are added to these."""
+        group = np.unique(self.group[places], return_inverse=True)[1]
+        codes = None if self.codes is None else self.codes[places]
+        some = replace(self, group=group, codes=codes, n_folds=min(self.n_folds, group.max() + 1))
+        yield some
+        self.count = some.count
 
     def note(self, weight: Vector, changed: float, pace: float, seconds: float) -> None:
         """Write down a round."""
