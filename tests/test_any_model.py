@@ -1,6 +1,7 @@
 """Any regressor: numbers are judged by models that have not seen them."""
 
 import pickle
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -21,7 +22,11 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import easyfirst
 from easyfirst import SelfPaced
 from easyfirst.errors import NoSingleModelWarning
-from easyfirst.estimators.any_values import ValueSettings, bare_is_better
+from easyfirst.estimators.any_values import (
+    ValueSettings,
+    bare_is_better,
+    batches_that_agree,
+)
 from easyfirst.estimators.out_of_fold import equal_rows, folds, predicted
 from easyfirst.estimators.paced_rows import Fits, Rows
 from easyfirst.regularizers import Hard
@@ -331,3 +336,28 @@ def test_a_worse_judge_does_not_replace_a_better_one():
     width = np.ptp(model.predict_interval(X, coverage=0.8), axis=1)
     covered = np.mean(np.abs(model.predict(X) - y)[clean] < 0.5 * width[clean])
     assert 0.7 < covered < 0.95
+
+
+def test_batches_that_are_off_as_a_whole_are_found_up_to_nearly_half():
+    X, y, _, truth = curve(800, 0.0, seed=8)
+    batches = np.random.default_rng(8).permutation(800) % 10
+    wrong = batches < 4
+    y[wrong] += 8.0
+    model = paced(HistGradientBoostingRegressor(max_iter=40, min_samples_leaf=8))
+    model.fit(X, y, batches=batches)
+    assert np.mean(~model.selected_[wrong]) > 0.95
+    assert np.mean(model.selected_[~wrong]) > 0.95
+    assert np.all((model.batch_clean_share_ < 0.5) == (np.arange(10) < 4))
+    assert np.mean(np.abs(model.predict(X) - truth)) < 0.3
+
+
+def test_batches_agree_unless_one_is_surely_off():
+    rng = np.random.default_rng(9)
+    batch = np.arange(1000) % 10
+    prediction = rng.standard_normal(1000)
+    y = prediction + rng.standard_normal(1000)
+    rows = Rows(prediction[:, None], y, np.ones(1000), batch, np.zeros(1000, dtype=bool))
+    assert batches_that_agree(rows, prediction).all()
+    for off in ([3], [1, 2, 7, 9]):
+        moved = replace(rows, y=y + 2.0 * np.isin(batch, off))
+        np.testing.assert_array_equal(batches_that_agree(moved, prediction), ~np.isin(batch, off))

@@ -30,6 +30,8 @@ MOSTLY_WRONG = 0.45  # corrupted share from which other models of the rows are a
 FEW_WRONG = 0.1  # corrupted share below which the bare model may be the better one
 MANY_WRONG = 0.15  # corrupted share from which several models are tried as first judges
 COARSE = {"min_samples_leaf": 40, "max_leaf_nodes": 15}
+LEAST_BATCHES = 3  # of which some can disagree with most,
+SURELY, NOTICEABLE = 5.0, 0.5  # by so many standard errors, and noise scales
 FAR = 3.0  # standard deviations of y within which values are first taken as they are
 
 
@@ -69,6 +71,15 @@ class _Look:
     weight: Vector
     shares: Vector
     likely: float
+
+
+@dataclass(frozen=True, eq=False)
+class _Judge:
+    """An estimator, the rows and weights it is fitted to, and the rows as it shows them."""
+
+    estimator: Any
+    asked: Rows
+    look: _Look
 
 
 def settle_values(rows: Rows, fits: Fits, settings: ValueSettings) -> SettledValues:
@@ -133,24 +144,27 @@ def _settle(rows: Rows, fits: Fits, settings: ValueSettings) -> SettledValues:
             at.prediction, at.noise, np.ones(rows.y.size), rows.weight, one, 1.0, status
         )
     weight, changed = np.ones(rows.y.size), np.inf
-    judge, asked, best = _first_judge(rows, fits, settings, anchor)
-    pulls = rows.weight
+    judge = _first_judge(rows, fits, settings, anchor)
     for _ in range(settings.max_rounds):
-        began = time.perf_counter()
+        began, best = time.perf_counter(), judge.look
         changed = float(np.average(np.abs(best.weight - weight), weights=rows.weight))
         weight = best.weight
-        own_pulls = _pulls(rows, best)
-        own = _look(rows, fits.ask(settings.estimator, rows, own_pulls), anchor, settings)
+        asked = replace(rows, weight=_pulls(rows, best))
+        own = _look(rows, fits.ask(settings.estimator, asked, asked.weight), anchor, settings)
         fits.note(weight, changed, best.noise.noise.reach**2, time.perf_counter() - began)
         if own.likely <= best.likely:
             changed = 0.0
             break
-        judge, asked, pulls, best = settings.estimator, rows, own_pulls, own
-        changed = float(np.average(np.abs(best.weight - weight), weights=rows.weight))
+        judge = _Judge(settings.estimator, asked, own)
+        changed = float(np.average(np.abs(own.weight - weight), weights=rows.weight))
         if changed <= settings.tol:
             break
+    best = judge.look
     if not best.noise.finds_nothing:
-        more = [fits.ask(judge, asked, pulls, repeat) for repeat in range(1, settings.n_repeats)]
+        more = [
+            fits.ask(judge.estimator, judge.asked, judge.asked.weight, repeat)
+            for repeat in range(1, settings.n_repeats)
+        ]
         best = _look(rows, np.mean([best.prediction, *more], axis=0), anchor, settings)
     pulls = _pulls(rows, best)
     if bare_is_better(rows, best, fits, settings, own.prediction):
@@ -213,14 +227,13 @@ def bare_is_better(
     return bool(clean @ np.abs(rows.y - bare) <= clean @ np.abs(rows.y - paced))
 
 
-def _first_judge(
-    rows: Rows, fits: Fits, settings: ValueSettings, anchor: float
-) -> tuple[Any, Rows, _Look]:
-    """Return an estimator, the rows it is fitted to, and the rows as it shows them.
+def _first_judge(rows: Rows, fits: Fits, settings: ValueSettings, anchor: float) -> _Judge:
+    """Return who judges first.
 
     Wrong values should have little hold on it. Where many look wrong, the one that makes the values
     most likely is taken of several: the estimator as it is, for the first may have missed what the
     rows follow, and trees with larger leaves, in which chance gathers wrong values less often.
+    Where some batches disagree with the others, one of the others alone is tried.
     """
     robust = HistGradientBoostingRegressor(
         loss="absolute_error", early_stopping=False, random_state=settings.seed
@@ -236,14 +249,49 @@ def _first_judge(
         near = np.clip(rows.y, middle - reach, middle + reach)
         first = (settings.estimator, replace(rows, y=near))
 
-    def seen(judge: Any, asked: Rows) -> tuple[Any, Rows, _Look]:
-        prediction = fits.ask(judge, asked, rows.weight)
-        return judge, asked, _look(rows, prediction, anchor, settings)
+    def seen(judge: Any, asked: Rows) -> _Judge:
+        prediction = fits.ask(judge, asked, asked.weight)
+        return _Judge(judge, asked, _look(rows, prediction, anchor, settings))
 
     best = seen(*first)
-    if best[2].noise.clean_share > 1.0 - MANY_WRONG:
-        return best
-    return max([best, *(seen(*each) for each in candidates)], key=lambda each: each[2].likely)
+    agree = batches_that_agree(rows, best.look.prediction)
+    if best.look.noise.clean_share > 1.0 - MANY_WRONG:
+        candidates = []
+    if not agree.all():
+        judge, asked = first
+        candidates.append((judge, replace(asked, weight=np.where(agree, rows.weight, 0.0))))
+    return max([best, *(seen(*each) for each in candidates)], key=lambda each: each.look.likely)
+
+
+def batches_that_agree(rows: Rows, prediction: Vector) -> NDArray[np.bool_]:
+    """Return which rows are of batches whose typical residual is that of most rows.
+
+    Where a batch is off as a whole, its rows look like noise to those who do not know of batches.
+    """
+    n_batches = int(rows.batch.max()) + 1
+    everyone = np.ones(rows.y.size, dtype=bool)
+    if n_batches < LEAST_BATCHES:
+        return everyone
+    residual, own = rows.y - prediction, np.zeros(n_batches)
+    sizes = np.bincount(rows.batch, rows.weight, n_batches).astype(np.float64)
+    for number in np.flatnonzero(sizes):
+        member = rows.batch == number
+        own[number] = _median(residual[member], rows.weight[member])
+    scale = WIDE * _median(np.abs(residual - own[rows.batch]), rows.weight)
+    most = _center_of_most(own, sizes)
+    chance = SURELY * scale * np.sqrt(0.5 * np.pi / np.maximum(sizes, 1.0))
+    return (np.abs(own - most) <= np.maximum(chance, NOTICEABLE * scale))[rows.batch]
+
+
+def _center_of_most(values: Vector, weight: Vector) -> float:
+    """Return the median of the values in the shortest interval with more than half the weight."""
+    order = np.argsort(values, kind="stable")
+    ordered, below = values[order], np.append(0.0, np.cumsum(weight[order]))
+    last = np.searchsorted(below, below[:-1] + 0.5 * below[-1], side="right") - 1
+    first = np.flatnonzero(last < ordered.size)
+    begin = int(first[np.argmin(ordered[last[first]] - ordered[first])])
+    inside = slice(begin, int(last[begin]) + 1)
+    return _median(ordered[inside], weight[order][inside])
 
 
 def spread_of(y: Vector, weight: Vector) -> float:
