@@ -18,13 +18,13 @@ from easyfirst.consensus import status
 from easyfirst.consensus.fleet import Fleet
 from easyfirst.consensus.history import History, RoundRecord
 from easyfirst.consensus.label_fit import (
-    COLUMNS_FOR_MATRICES,
     LinearFit,
     Preconditioner,
+    curvature_of,
     fit_labels,
     penalty_of,
 )
-from easyfirst.consensus.label_judging import SAMPLE_ROWS, Judged, judge_labels
+from easyfirst.consensus.label_judging import SAMPLE_ROWS, Judged, in_coordinates, judge_labels
 from easyfirst.consensus.label_noise import LabelNoise
 from easyfirst.consensus.rounds import OnRound
 from easyfirst.consensus.sample import joined_rows
@@ -37,6 +37,7 @@ from easyfirst.summaries import LossSummary, bin_edges
 
 LEAST_OF_A_CLASS = 0.1  # share of each class that every pace lets in
 CHANCE = 1e-3  # that a batch is given noise of its own although it has none
+FEW_ROWS_TOLERANCE = 0.01  # times `tol`, where digits cost nothing
 UNNOTICED = 0.02  # rate of wrong labels from which batches are compared where none were noticed
 
 
@@ -78,21 +79,32 @@ class LabelWork:
     fleet: Fleet
     problem: LabelProblem
     settings: LabelSettings
+    seed: int
     on_round: OnRound
     records: list[RoundRecord] = field(default_factory=list)
     ended: bool = False
     clock: float = field(default_factory=time.perf_counter)
 
     def __post_init__(self) -> None:
-        """Gather the coordinates in which rows are round."""
-        fleet, n_coef = self.fleet, self.fleet.n_coef
+        """Draw a sample, in whose coordinates rows are round."""
+        fleet = self.fleet
         self.penalty = penalty_of(
-            self.settings.strength, n_coef, self.problem.coordinates.fit_intercept
+            self.settings.strength, fleet.n_coef, self.problem.coordinates.fit_intercept
         )
-        now = fleet.every_row()
-        is_wide = fleet.n_features > COLUMNS_FOR_MATRICES
-        gram = fleet.column_squares(now) if is_wide else fleet.form(now).pooled_gram
-        self.preconditioner = Preconditioner.of(gram, self.penalty)
+        self.sample = joined_rows(fleet.sample(SAMPLE_ROWS, self.seed))
+        self.share = self.sample.n_samples / max(sum(fleet.n_rows), 1)
+        self.begin_at(None)
+
+    def begin_at(self, start: Matrix | None) -> None:
+        """Let fits begin at coefficients that are near those of all rows."""
+        self.start = start
+        curvature = curvature_of(self.sample, self.problem, start) / max(self.share, 1e-300)
+        if self.share < 1.0:
+            # The sample may not know a rare column: as if one of its rows held each column alone.
+            lone = 0.25 * self.fleet.column_variance / max(self.share, 1e-300)
+            where = np.arange(lone.size)
+            curvature[(where,) * curvature.ndim] += lone
+        self.preconditioner = Preconditioner.of(curvature, self.penalty)
 
     def every_label(self) -> tuple[Labelling, ...]:
         """Return that every label is right."""
@@ -100,6 +112,7 @@ class LabelWork:
 
     def fit(self, now: Sequence[Labelling]) -> LinearFit:
         """Fit all rows to what their labels should be."""
+        tol = self.settings.tol
         return fit_labels(
             self.fleet.workers,
             labels.expand,
@@ -107,9 +120,10 @@ class LabelWork:
             self.problem,
             self.preconditioner,
             self.penalty,
-            self.settings.tol,
+            tol,
             self.settings.max_iter,
-            polishes=True,
+            start=self.start,
+            polished=tol if self.share < 1.0 else FEW_ROWS_TOLERANCE * tol,
         )
 
     def tally(
@@ -150,11 +164,13 @@ def fit_classes(
     fleet: Fleet, problem: LabelProblem, settings: LabelSettings, seed: int, on_round: OnRound
 ) -> FittedLabels:
     """Fit all rows; without a schedule, after a look at how noisy the labels are."""
-    work = LabelWork(fleet, problem, settings, on_round)
+    work = LabelWork(fleet, problem, settings, seed, on_round)
     if settings.schedule is not None:
         return _fit_paced(work, settings.schedule)
-    judged = _judge(work, seed)
+    judged = judge_labels(work.sample, problem, work.share * work.penalty, fleet.spread, seed)
     work.problem = replace(problem, judge=judged.judge)
+    if judged.start is not None:
+        work.begin_at(in_coordinates(judged.start, problem.coordinates))
     now, noise, own = _labelled(work, judged)
     fit = work.fit(now)
     tallies = work.tally(now, work.every_label())
@@ -165,17 +181,10 @@ def fit_classes(
         labellings=now,
         tallies=tallies,
         history=History(tuple(work.records)),
-        status=_status(work, fit, done=True),
+        status=_judged_status(work, fit, is_judged=judged.judge is not None),
         noise=noise,
         own_noise=own,
     )
-
-
-def _judge(work: LabelWork, seed: int) -> Judged:
-    """Draw a sample of the rows and judge its labels."""
-    rows = joined_rows(work.fleet.sample(SAMPLE_ROWS, seed))
-    share = rows.n_samples / max(sum(work.fleet.n_rows), 1)
-    return judge_labels(rows, work.problem, share * work.penalty, work.fleet.spread, seed)
 
 
 def _labelled(
@@ -301,6 +310,22 @@ def _loss_of_the_easiest(losses: LossSummary) -> float:
     counts = np.cumsum(losses.merged.sum(axis=0))
     last = int(np.searchsorted(counts, LEAST_OF_A_CLASS * counts[-1]))
     return float(bin_edges(losses.anchor)[last + 1]) ** 2
+
+
+def _judged_status(work: LabelWork, fit: LinearFit, is_judged: bool) -> Status:
+    """Return how a fit without rounds ended."""
+    if work.ended:
+        return Status("callback", "Stopped by a callback after the fit.", converged=True)
+    if fit.converged:
+        steps = "1 step" if fit.iterations == 1 else f"{fit.iterations} steps"
+        first = "Labels were judged, then the fit" if is_judged else "The fit"
+        return Status("converged", f"{first} converged in {steps}.", converged=True)
+    return Status(
+        "max_iter",
+        f"The fit had not converged within {work.settings.max_iter} steps; raise max_iter, or use "
+        f"a stronger penalty=Ridge(...) if the rows do not determine every coefficient.",
+        converged=False,
+    )
 
 
 def _status(work: LabelWork, fit: LinearFit, done: bool, is_final: bool = True) -> Status:

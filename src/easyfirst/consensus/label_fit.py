@@ -12,14 +12,18 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
+from scipy.special import expit
 
-from easyfirst.contracts import Matrix, Step, Vector, Workers
+from easyfirst.contracts import Batch, Matrix, Step, Vector, Workers
 from easyfirst.local import labels
+from easyfirst.local.design import Design
 from easyfirst.local.labels import LabelProblem
+from easyfirst.local.weighing import importance
 
 COLUMNS_FOR_MATRICES = 2_000  # beyond, columns are brought to one scale, and stay correlated
 FLOOR = 1e-10  # of the largest eigenvalue: directions that no row speaks of
 POLISHES = 2  # Newton steps at the end
+LEAST_CURVED = 0.02  # of a row: where a start is sure of it, the optimum may not be
 DIGITS, MOST_PRODUCTS = 1e-3, 30  # of one of them
 MEMORY = 20  # steps that a quasi-Newton step remembers
 
@@ -42,11 +46,11 @@ class Preconditioner:
     root: Matrix
 
     @classmethod
-    def of(cls, gram: Any, penalty: Vector) -> Preconditioner:
-        """Return the preconditioner of a Gram matrix, or of its diagonal."""
-        if gram.ndim == 1:
-            return cls(1.0 / np.sqrt(np.maximum(0.25 * gram + 2.0 * penalty, 1e-300)))
-        values, vectors = np.linalg.eigh(0.25 * gram + np.diag(2.0 * penalty))
+    def of(cls, curvature: Any, penalty: Vector) -> Preconditioner:
+        """Return the preconditioner of the loss's second derivative, or of its diagonal."""
+        if curvature.ndim == 1:
+            return cls(1.0 / np.sqrt(np.maximum(curvature + 2.0 * penalty, 1e-300)))
+        values, vectors = np.linalg.eigh(curvature + np.diag(2.0 * penalty))
         values = np.maximum(values, FLOOR * max(float(values[-1]), 1e-300))
         return cls(vectors / np.sqrt(values))
 
@@ -57,6 +61,23 @@ class Preconditioner:
     def to_gradient(self, gradient: Matrix) -> Matrix:
         """Return the gradient in these coordinates."""
         return np.asarray(gradient * self.root if self.root.ndim == 1 else gradient @ self.root)
+
+
+def curvature_of(rows: Batch, problem: LabelProblem, start: Matrix | None) -> Any:
+    """Return the second derivative of the loss by some rows, or its diagonal where that is large.
+
+    At a start for two classes, else at its largest.
+    """
+    design, weight = Design(rows.X, problem.coordinates), importance(rows)
+    weight = weight * problem.class_weight[labels.codes_of(rows, problem)]
+    if start is None or len(start) > 1:
+        weight = 0.25 * weight
+    else:
+        second = expit(design.times(start[0]))
+        weight = weight * np.maximum(second * (1.0 - second), LEAST_CURVED)
+    if rows.n_features > COLUMNS_FOR_MATRICES:
+        return design.squares(weight)
+    return design.gram(weight, rows.y)[0]
 
 
 def penalty_of(strength: float, n_coef: int, fit_intercept: bool) -> Vector:
@@ -76,25 +97,27 @@ def fit_labels(
     penalty: Vector,
     tol: float,
     max_iter: int,
-    polishes: bool = False,
+    start: Matrix | None = None,
+    polished: float = np.inf,
 ) -> LinearFit:
     """Minimise the sum of what `step` returns for every batch, plus the penalty.
 
-    The objective cannot tell steps apart that are shorter than a root of its rounding; to polish is
-    to go on by the gradient alone.
+    The objective cannot tell steps apart that are shorter than a root of its rounding: gradients
+    above `polished` make Newton steps go on without it.
     """
-    shape = (1 if problem.n_classes == 2 else problem.n_classes, penalty.size)
+    shape = (problem.n_lines, penalty.size)
+    origin = np.zeros(shape) if start is None else start
 
     def objective(flat: Vector) -> tuple[float, Vector]:
-        coef = preconditioner.to_coef(flat.reshape(shape))
+        coef = origin + preconditioner.to_coef(flat.reshape(shape))
         replies = workers.map(step, messages, (problem, coef))
         value = float(np.sum([reply[0] for reply in replies]))
         gradient = np.sum([reply[1] for reply in replies], axis=0) + 2.0 * penalty * coef
         value += float(np.sum(penalty * np.square(coef)))
         return value, preconditioner.to_gradient(gradient).ravel()
 
-    # In these coordinates the curvature is at most one, so gradients are lengths of steps; a step
-    # of one is the standard error of a coefficient.
+    # In these coordinates the curvature is about one, so gradients are lengths of steps; a step of
+    # one is the standard error of a coefficient.
     found = minimize(
         objective,
         np.zeros(shape[0] * shape[1]),
@@ -106,11 +129,13 @@ def fit_labels(
 
     def curve(flat: Vector) -> Vector:
         direction = preconditioner.to_coef(flat.reshape(shape))
-        message = (problem, preconditioner.to_coef(point.reshape(shape)), direction)
+        message = (problem, origin + preconditioner.to_coef(point.reshape(shape)), direction)
         bent = np.sum(workers.map(labels.curve, messages, message), axis=0)
         return preconditioner.to_gradient(bent + 2.0 * penalty * direction).ravel()
 
-    for _ in range(POLISHES if polishes else 0):
+    for _ in range(POLISHES):
+        if np.max(np.abs(slope), initial=0.0) <= polished:
+            break
         there = point - _solved(curve, slope)
         next_slope = objective(there)[1]
         if not np.linalg.norm(next_slope) < np.linalg.norm(slope):
@@ -118,7 +143,7 @@ def fit_labels(
         point, slope = there, next_slope
     steepest = float(np.max(np.abs(slope), initial=0.0))
     return LinearFit(
-        coef=preconditioner.to_coef(point.reshape(shape)),
+        coef=origin + preconditioner.to_coef(point.reshape(shape)),
         objective=float(found.fun),
         gradient=steepest,
         iterations=int(found.nit),

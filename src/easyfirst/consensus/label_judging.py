@@ -16,14 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import logsumexp
+from scipy.stats import chi2
 from sklearn.ensemble import HistGradientBoostingClassifier
 from threadpoolctl import threadpool_limits
 
-from easyfirst.consensus.label_fit import Preconditioner, fit_labels
+from easyfirst.consensus.label_fit import Preconditioner, curvature_of, fit_labels
 from easyfirst.consensus.label_noise import LEAST_ROWS, LabelNoise, estimate_noise
 from easyfirst.contracts import Batch, Matrix, Resident, Spread, Step, Vector
 from easyfirst.local import labels
-from easyfirst.local.design import Design, dense
+from easyfirst.local.design import Coordinates, dense
 from easyfirst.local.label_judge import (
     FOLDS,
     LEAST_PROBABILITY,
@@ -44,11 +45,12 @@ from easyfirst.workers import ResidentWorkers
 SAMPLE_ROWS = 20_000
 COLUMNS_FOR_BOOSTING = 1_000  # beyond, the linear model judges alone
 COLUMNS_PER_SPLIT = 100  # that a booster looks at
-TREES = 100  # at most, for each class; early stopping usually takes far fewer
-TREES_OF_ALL_CLASSES = 1_500
-ROWS_TO_STOP_EARLY = 10  # of the rarest class
+TREES, TREES_OF_ALL_CLASSES = 30, 500
+LEARNING_RATE = 0.15
+ROWS_TO_DO_WITHOUT = 10_000  # of the sample, from which boosters must show that they are needed
+CHANCE = 0.05  # that they are fitted although they are not
 PRIOR = 2.0  # holds the weights of the mix at one half where labels say little
-TOLERANCE, MOST_STEPS = 1e-3, 200  # of fits that are only mixed with others
+TOLERANCE, MOST_STEPS = 1e-2, 200  # of fits that are only mixed with others
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +59,7 @@ class Judged:
 
     noise: LabelNoise
     judge: Judge | None = None
+    start: Matrix | None = None  # a linear model of the sample, near that of all rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,23 +75,9 @@ class _Folds:
     spread: Spread
     seed: int
 
-    def logits(self, lines: tuple[Matrix, ...]) -> Matrix:
-        """Return what linear models say of the rows that they have not seen."""
-        found = np.empty((self.codes.size, self.problem.n_classes))
-        for number, coef in enumerate(lines):
-            own = np.flatnonzero(self.fold == number)
-            found[own] = linear_logits(self.rows.X[own], coef)
-        return found
-
-    def given(self, boosters: tuple[Any, ...]) -> Matrix | None:
-        """Return what boosters say of the rows that they have not seen."""
-        if not boosters:
-            return None
-        found = np.empty((self.codes.size, self.problem.n_classes))
-        for number, booster in enumerate(boosters):
-            own = np.flatnonzero(self.fold == number)
-            found[own] = booster_probabilities(booster, self.rows.X[own], self.problem.n_classes)
-        return found
+    @property
+    def n_classes(self) -> int:
+        return self.problem.n_classes
 
 
 def judge_labels(
@@ -101,71 +90,113 @@ def judge_labels(
         return Judged(LabelNoise.none(problem.n_classes))
     even = replace(problem, class_weight=np.ones(problem.n_classes))
     folds = _Folds(rows, even, penalty, folds_of(rows.X), codes, weight, spread, seed)
-    # One after the other: scikit-learn's fits change the filters of warnings for all threads.
-    can_boost = rows.n_features <= COLUMNS_FOR_BOOSTING
-    boosters = tuple(_booster(folds, number) for number in range(FOLDS if can_boost else 0))
-    nothing = np.eye(problem.n_classes)
-    first, seen = _blended(folds, folds.given(boosters), nothing, labels.expand, Labelling())
+    start, nothing = _line(folds, labels.expand, Labelling(), None, None), np.eye(problem.n_classes)
+    lines = _lines(folds, labels.expand, Labelling(), start)
+    own = linear_logits(rows.X, folds.fold, lines)
+    boosters = _boosters(folds, own)
+    boosted = booster_probabilities(rows.X, folds.fold, boosters, problem.n_classes)
+    first, seen = _blended(folds, boosted, lines, own, nothing)
     noise = estimate_noise(seen, codes, weight)
     if noise.is_none:
-        return Judged(noise, Judge(noise.matrix, boosters, first))
-    second, _ = _blended(folds, seen, noise.matrix, labels.expand_through_noise, noise.matrix)
-    return Judged(noise, Judge(noise.matrix, boosters, first, second))
+        return Judged(noise, Judge(noise.matrix, boosters, first), start)
+    through = labels.expand_through_noise
+    start = _line(folds, through, noise.matrix, start, None)
+    lines = _lines(folds, through, noise.matrix, start)
+    own = linear_logits(rows.X, folds.fold, lines)
+    second, _ = _blended(folds, seen if boosters else None, lines, own, noise.matrix)
+    return Judged(noise, Judge(noise.matrix, boosters, first, second), start)
 
 
 def _blended(
-    folds: _Folds, others: Matrix | None, noise: Matrix, step: Step, message: Any
+    folds: _Folds, others: Matrix | None, lines: tuple[Matrix, ...], own: Matrix, noise: Matrix
 ) -> tuple[Blend, Matrix]:
     """Return linear models blended with other probabilities, and what they say out of fold."""
-    lines = tuple(folds.spread(partial(_line, folds, step, message), range(FOLDS)))
-    own = folds.logits(lines)
     mix, offset = best_mix(others, own, noise, folds.codes, folds.weight)
     return Blend(lines, mix, offset), mixed(others, own, noise, mix, offset)
+
+
+def _boosters(folds: _Folds, own: Matrix) -> tuple[Any, ...]:
+    """Return a booster for every fold, or none where they know no more than linear models.
+
+    Where rows are many, the first booster tells: labels of its fold have to be more probable with
+    it than by `own`, the logits of the linear models, alone.
+    """
+    if folds.rows.n_features > COLUMNS_FOR_BOOSTING:
+        return ()
+    # One after the other: scikit-learn's fits change the filters of warnings for all threads.
+    first = _booster(folds, 0)
+    if folds.codes.size >= ROWS_TO_DO_WITHOUT:
+        rows = np.flatnonzero((folds.fold == 0) & (folds.weight > 0))
+        told = booster_probabilities(
+            folds.rows.X[rows], folds.fold[rows], (first,), folds.n_classes
+        )
+        codes, weight = folds.codes[rows], folds.weight[rows]
+        gain = _log_likelihood(told, own[rows], codes, weight)
+        gain -= _log_likelihood(None, own[rows], codes, weight)
+        if 2.0 * gain < chi2.isf(CHANCE, 1):
+            return ()
+    return (first, *(_booster(folds, number) for number in range(1, FOLDS)))
+
+
+def _log_likelihood(
+    others: Matrix | None, own: Matrix, codes: NDArray[np.intp], weight: Vector
+) -> float:
+    nothing = np.eye(own.shape[1])
+    seen = mixed(others, own, nothing, *best_mix(others, own, nothing, codes, weight))
+    return float(weight @ np.log(seen[np.arange(codes.size), codes]))
 
 
 def _booster(folds: _Folds, number: int) -> Any:
     """Return a flexible model of the labels as given, fitted without one fold."""
     chosen = np.flatnonzero((folds.fold != number) & (folds.weight > 0))
     X = dense(folds.rows.X[chosen])
-    codes, n_classes = folds.codes[chosen], folds.problem.n_classes
-    present = np.bincount(codes)
-    stops = bool(present[present > 0].min() >= ROWS_TO_STOP_EARLY)
-    trees = max(min(TREES, TREES_OF_ALL_CLASSES // n_classes), 10)
     model = HistGradientBoostingClassifier(
-        learning_rate=0.1,
-        max_iter=trees if stops else trees // 3 + 1,
+        learning_rate=LEARNING_RATE,
+        max_iter=max(min(TREES, TREES_OF_ALL_CLASSES // folds.n_classes), 10),
         max_leaf_nodes=15,
         min_samples_leaf=min(max(20, chosen.size // 100), max(2, chosen.size // 10)),
         l2_regularization=5.0,
         max_features=min(1.0, COLUMNS_PER_SPLIT / X.shape[1]),
-        early_stopping=stops,
-        validation_fraction=0.15,
-        n_iter_no_change=8,
+        early_stopping=False,
         random_state=folds.seed,
     )
     # Sums of several threads would depend on their number.
     weight = None if folds.rows.sample_weight is None else folds.weight[chosen]
     with threadpool_limits(limits=1, user_api="openmp"):
-        return model.fit(X, codes, sample_weight=weight)
+        return model.fit(X, folds.codes[chosen], sample_weight=weight)
 
 
-def _line(folds: _Folds, step: Step, message: Any, number: int) -> Matrix:
-    rows = some_rows(folds.rows, np.flatnonzero(folds.fold != number))
-    coordinates = folds.problem.coordinates
-    gram, _ = Design(rows.X, coordinates).gram(importance(rows), rows.y)
-    preconditioner = Preconditioner.of(gram, folds.penalty)
-    workers = ResidentWorkers([Resident(rows)])
+def _lines(folds: _Folds, step: Step, message: Any, start: Matrix) -> tuple[Matrix, ...]:
+    """Return a linear model without each fold."""
+    return tuple(folds.spread(partial(_line, folds, step, message, start), range(FOLDS)))
+
+
+def _line(
+    folds: _Folds, step: Step, message: Any, start: Matrix | None, number: int | None
+) -> Matrix:
+    """Return the linear model of the rows without one fold, or of all; intercepts are last."""
+    rows, coordinates = folds.rows, folds.problem.coordinates
+    if number is not None:
+        rows = some_rows(rows, np.flatnonzero(folds.fold != number))
+    begin = None if start is None else in_coordinates(start, coordinates)
+    curvature = curvature_of(rows, folds.problem, begin)
     fit = fit_labels(
-        workers,
+        ResidentWorkers([Resident(rows)]),
         step,
         [message],
         folds.problem,
-        preconditioner,
+        Preconditioner.of(curvature, folds.penalty),
         folds.penalty,
         TOLERANCE,
         MOST_STEPS,
+        start=begin,
     )
     return np.stack([np.append(*coordinates.to_user(line)) for line in fit.coef])
+
+
+def in_coordinates(lines: Matrix, coordinates: Coordinates) -> Matrix:
+    """Return coefficients as they are solved for, from those of the columns as given."""
+    return np.stack([coordinates.from_user(line[:-1], float(line[-1])) for line in lines])
 
 
 def best_mix(

@@ -8,6 +8,7 @@ sample or is a copy of a row that was, they have not seen its label.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -18,12 +19,13 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from easyfirst.contracts import Batch, Matrix, Vector
-from easyfirst.local.design import Coordinates, Design, dense, row_slices
+from easyfirst.local.design import dense, row_slices
 
 FOLDS = 5
 LEAST_PROBABILITY = 0.002  # a flexible model is never believed to be surer
 BLUR = 0.1  # of a rate of errors: how far a flexible model's probability is off by chance
 LARGEST_LOGIT = 8.0  # nor a linear one, beyond this difference of two logits
+SPARSE_ROWS = 4096  # in a piece at least: however wide they are, they hold little
 MULTIPLIERS = np.random.default_rng(20).integers(1 << 63, size=1024, dtype=np.uint64) | np.uint64(1)
 
 
@@ -39,9 +41,11 @@ class Blend:
     mix: tuple[float, float]
     offset: Vector
 
-    def probabilities(self, X: Any, number: int, others: Matrix | None, noise: Matrix) -> Matrix:
-        """Return class probabilities of rows of a fold, `noise` taken out of those of others."""
-        own = linear_logits(X, self.lines[number])
+    def probabilities(
+        self, X: Any, fold: NDArray[np.intp], others: Matrix | None, noise: Matrix
+    ) -> Matrix:
+        """Return class probabilities of rows, `noise` taken out of those of others."""
+        own = linear_logits(X, fold, self.lines)
         return mixed(others, own, noise, self.mix, self.offset)
 
 
@@ -52,7 +56,7 @@ class Judge:
     `flexible` holds a fitted booster per fold (none where there are too many columns). Blended with
     linear models they tell the labels as `given`. From those, the `noise` taken out, and from
     linear models with the noise inside their likelihood follow the `right` ones; None: the labels
-    are not noisy.
+    are not noisy. Without boosters, linear models with the noise inside are enough.
     """
 
     noise: Matrix
@@ -71,22 +75,14 @@ class Judge:
 
     def probabilities(self, batch: Batch) -> Matrix:
         """Return the probability of every class for each row, its label not being looked at."""
-        fold = folds_of(batch.X)
-        found = np.empty((batch.n_samples, len(self.noise)))
-        for number in range(FOLDS):
-            rows = np.flatnonzero(fold == number)
-            if rows.size:
-                found[rows] = self._by_fold(batch.X[rows], number)
-        return found
-
-    def _by_fold(self, X: Any, number: int) -> Matrix:
-        n_classes, boosted = len(self.noise), None
-        if self.flexible:
-            boosted = booster_probabilities(self.flexible[number], X, n_classes)
-        given = self.given.probabilities(X, number, boosted, np.eye(n_classes))
+        X, fold, n_classes = batch.X, folds_of(batch.X), len(self.noise)
+        if self.right is not None and not self.flexible:
+            return self.right.probabilities(X, fold, None, self.noise)
+        boosted = booster_probabilities(X, fold, self.flexible, n_classes)
+        given = self.given.probabilities(X, fold, boosted, np.eye(n_classes))
         if self.right is None:
             return given
-        return self.right.probabilities(X, number, given, self.noise)
+        return self.right.probabilities(X, fold, given, self.noise)
 
 
 def mixed(
@@ -117,26 +113,50 @@ def without_noise(given: Matrix, noise: Matrix) -> Matrix:
     return np.asarray(logs - logs.mean(axis=1, keepdims=True))
 
 
-def linear_logits(X: Any, coef: Matrix) -> Matrix:
-    """Return one logit per class; with one line of coefficients, the first class has zero."""
-    design = Design(X, Coordinates(fit_intercept=True))
-    return with_reference(np.stack([design.times(line) for line in coef], axis=1))
+def linear_logits(X: Any, fold: NDArray[np.intp], lines: Sequence[Matrix]) -> Matrix:
+    """Return one logit per class by the linear model of each row's fold; intercepts are last."""
+    found = np.empty((len(lines[0]), X.shape[0]))
+    for rows, number, chosen in _parts(X, fold, len(lines)):
+        coef = lines[number]
+        found[:, rows] = (chosen @ coef[:, :-1].T + coef[:, -1]).T
+    return with_reference(found.T)
 
 
 def with_reference(logits: Matrix) -> Matrix:
-    """Return logits with the column of zeros that two classes leave out."""
+    """Return logits with the column of zeros that two classes leave out.
+
+    As everywhere here, the columns of matrices lie one after the other in memory: rows are many
+    and classes few, and sums over a row's classes are fast that way alone.
+    """
     if logits.shape[1] > 1:
         return logits
-    return np.hstack([np.zeros_like(logits), logits])
+    return np.vstack([np.zeros_like(logits.T), logits.T]).T
 
 
-def booster_probabilities(model: Any, X: Any, n_classes: int) -> Matrix:
-    """Return what a booster says of rows; a class that it has never seen has probability zero."""
-    found = np.zeros((X.shape[0], n_classes))
-    columns = model.classes_.astype(np.intp)
-    for rows in row_slices(X.shape[0], X.shape[1]):
-        found[rows, columns] = model.predict_proba(dense(X[rows]))
-    return found
+def booster_probabilities(
+    X: Any, fold: NDArray[np.intp], boosters: Sequence[Any], n_classes: int
+) -> Matrix | None:
+    """Return what the booster of each row's fold says; a class that it has never seen has zero."""
+    if not boosters:
+        return None
+    found = np.zeros((n_classes, X.shape[0]))
+    for rows, number, chosen in _parts(X, fold, len(boosters)):
+        columns = boosters[number].classes_.astype(np.intp)
+        found[np.ix_(columns, rows)] = boosters[number].predict_proba(dense(chosen)).T
+    return found.T
+
+
+def _parts(
+    X: Any, fold: NDArray[np.intp], n_folds: int
+) -> Iterator[tuple[NDArray[np.intp], int, Any]]:
+    """Yield the places, fold and values of rows that are judged together, piece by piece."""
+    least = SPARSE_ROWS if sp.issparse(X) else 32
+    for piece in row_slices(X.shape[0], X.shape[1], least):
+        columns, own = X[piece], fold[piece]
+        for number in range(n_folds):
+            chosen = np.flatnonzero(own == number)
+            if chosen.size:
+                yield piece.start + chosen, number, columns[chosen]
 
 
 def folds_of(X: Any) -> NDArray[np.intp]:
@@ -146,24 +166,25 @@ def folds_of(X: Any) -> NDArray[np.intp]:
     that they would have if they were dense.
     """
     if sp.issparse(X):
-        codes = _codes(X.data, X.indices)
+        codes = _bits(X.data) * _multipliers(X.indices)
         ends = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(codes)])
         sums = ends[X.indptr[1:]] - ends[X.indptr[:-1]]
     else:
-        columns = np.arange(X.shape[1])
+        place = _multipliers(np.arange(X.shape[1]))
         sums = np.empty(X.shape[0], dtype=np.uint64)
         for rows in row_slices(X.shape[0], X.shape[1]):
-            sums[rows] = _codes(X[rows], columns).sum(axis=1, dtype=np.uint64)
-    return (_stirred(sums) % np.uint64(FOLDS)).astype(np.intp)
+            sums[rows] = _bits(X[rows]) @ place
+    for shift in (33, 29):  # the upper bits know most of what a row holds
+        sums = (sums ^ (sums >> np.uint64(shift))) * MULTIPLIERS[0]
+    return np.asarray((sums >> np.uint64(32)) % np.uint64(FOLDS), dtype=np.intp)
 
 
-def _codes(values: Any, columns: NDArray[Any]) -> NDArray[np.uint64]:
-    """Return a number for each value in its column, zero for zero."""
-    bits = (np.asarray(values, dtype=np.float64) + 0.0).view(np.uint64)
+def _bits(values: Any) -> NDArray[np.uint64]:
+    """Return each value as a whole number, zero for either zero."""
+    return np.asarray((np.asarray(values, dtype=np.float64) + 0.0).view(np.uint64))
+
+
+def _multipliers(columns: NDArray[Any]) -> NDArray[np.uint64]:
+    """Return an odd number for each column."""
     place = MULTIPLIERS[columns % MULTIPLIERS.size] + np.uint64(2) * columns.astype(np.uint64)
-    return _stirred(bits * place)
-
-
-def _stirred(codes: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    codes = (codes ^ (codes >> np.uint64(33))) * MULTIPLIERS[0]
-    return codes ^ (codes >> np.uint64(29))
+    return np.asarray(place)

@@ -6,20 +6,21 @@ are never sent: any worker computes them again, and remembers the last.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp, softmax
 
 from easyfirst.contracts import Batch, Matrix, Resident, Vector
-from easyfirst.local.design import Coordinates, Design
-from easyfirst.local.label_judge import Judge, with_reference
+from easyfirst.local.design import Coordinates, Design, Piece
+from easyfirst.local.label_judge import Judge
 from easyfirst.local.weighing import importance
 from easyfirst.regularizers import SelfPacedRegularizer
 from easyfirst.summaries import histogram
 
 STEPS_OF_EM = 30
+GRAINS = 1_000  # probabilities that are told apart where rows are many
 PRIOR_ROWS = 20.0  # rows of each class that speak for the noise of all batches in a batch's own
 LEAST = 1e-300
 
@@ -40,6 +41,11 @@ class LabelProblem:
     def n_classes(self) -> int:
         """Number of classes."""
         return int(self.classes.size)
+
+    @property
+    def n_lines(self) -> int:
+        """Number of lines of coefficients: of two classes, the second alone has one."""
+        return 1 if self.n_classes == 2 else self.n_classes
 
 
 @dataclass(frozen=True)
@@ -71,9 +77,14 @@ def codes_of(batch: Batch, problem: LabelProblem) -> NDArray[np.intp]:
     return np.minimum(places, problem.n_classes - 1)
 
 
-def given(batch: Batch, problem: LabelProblem) -> Matrix:
+def given(resident: Resident, problem: LabelProblem) -> Matrix:
     """Return one for the given class of each row, zero for the others."""
-    return np.asarray(np.eye(problem.n_classes)[codes_of(batch, problem)])
+    found: Matrix = resident.recall(
+        "given",
+        None,
+        lambda: np.eye(problem.n_classes)[:, codes_of(resident.batch, problem)].T,
+    )
+    return found
 
 
 def targets(resident: Resident, labelling: Labelling, problem: LabelProblem) -> Matrix:
@@ -86,7 +97,7 @@ def targets(resident: Resident, labelling: Labelling, problem: LabelProblem) -> 
 
 def _targets_afresh(resident: Resident, labelling: Labelling, problem: LabelProblem) -> Matrix:
     batch = resident.batch
-    as_given = given(batch, problem)
+    as_given = given(resident, problem)
     if labelling.noise is not None:
         found = posterior(judged(resident, problem), np.array(labelling.noise), as_given)
     elif labelling.thresholds is not None:
@@ -116,7 +127,7 @@ def judged(resident: Resident, problem: LabelProblem) -> Matrix:
 
 def posterior(right: Matrix, noise: Matrix, as_given: Matrix) -> Matrix:
     """Return the probability that each class is the right one, now that a label is given."""
-    joint = right * (as_given @ noise.T)
+    joint = right * (noise @ as_given.T).T
     total = joint.sum(axis=1, keepdims=True)
     return np.where(total > 0, joint / np.maximum(total, LEAST), as_given)
 
@@ -124,16 +135,32 @@ def posterior(right: Matrix, noise: Matrix, as_given: Matrix) -> Matrix:
 def label_losses(resident: Resident, labelling: Labelling, problem: LabelProblem) -> Vector:
     """Return -ln of the probability that the coefficients give to each given label."""
     assert labelling.coef is not None
-    logits = logits_at(resident, np.array(labelling.coef), problem)
-    own = np.sum(logits * given(resident.batch, problem), axis=1)
-    return np.asarray(np.maximum(logsumexp(logits, axis=1) - own, 0.0))
-
-
-def logits_at(resident: Resident, coef: Matrix, problem: LabelProblem) -> Matrix:
-    """Return one logit per class for each row."""
     design = Design(resident.batch.X, problem.coordinates)
-    lines = [design.times(line) for line in coef]
-    return with_reference(np.stack(lines, axis=1))
+    logits = np.stack([design.times(np.array(line)) for line in labelling.coef])
+    chance = np.take_along_axis(log_softmax(logits), codes_of(resident.batch, problem)[None], 0)
+    return np.asarray(np.maximum(-chance[0], 0.0))
+
+
+def log_softmax(logits: Matrix) -> Matrix:
+    """Return the logarithms of probabilities, one line per class; of two, one line is enough."""
+    if len(logits) == 1:
+        second = np.minimum(logits, 0.0) - np.log1p(np.exp(-np.abs(logits)))
+        return np.concatenate([second - logits, second])
+    away = logits - logits.max(axis=0)
+    return np.asarray(away - np.log(np.exp(away).sum(axis=0)))
+
+
+def pulls(resident: Resident, labelling: Labelling, problem: LabelProblem) -> Matrix:
+    """Return how much each row counts for each class, all weights included, one line per class."""
+    found: Matrix = resident.recall(
+        "pulls",
+        labelling,
+        lambda: np.ascontiguousarray(
+            (targets(resident, labelling, problem) * problem.class_weight).T
+            * importance(resident.batch)
+        ),
+    )
+    return found
 
 
 def expand(
@@ -141,27 +168,13 @@ def expand(
 ) -> tuple[float, Matrix]:
     """Return the loss of the rows at given coefficients, and its gradient."""
     problem, coef = message
-    counts = targets(resident, labelling, problem) * problem.class_weight
-    logits = logits_at(resident, coef, problem)
-    level = logsumexp(logits, axis=1)
-    total = counts.sum(axis=1)
-    weight = importance(resident.batch)
-    value = float(weight @ (total * level - np.sum(counts * logits, axis=1)))
-    slope = total[:, None] * np.exp(logits - level[:, None]) - counts
-    return value, _gradient(resident, slope, weight, problem)
+    counts = pulls(resident, labelling, problem)
 
+    def slope(rows: slice, chance: Matrix) -> tuple[float, Matrix]:
+        own = counts[:, rows]
+        return -float(np.sum(own * chance)), own.sum(axis=0) * np.exp(chance) - own
 
-def curve(
-    resident: Resident, labelling: Labelling, message: tuple[LabelProblem, Matrix, Matrix]
-) -> Matrix:
-    """Return the second derivative of the loss at given coefficients, times a direction."""
-    problem, coef, direction = message
-    counts = targets(resident, labelling, problem) * problem.class_weight
-    right = np.asarray(softmax(logits_at(resident, coef, problem), axis=1))
-    moved = logits_at(resident, direction, problem)
-    bend = right * (moved - np.sum(right * moved, axis=1, keepdims=True))
-    slope = counts.sum(axis=1)[:, None] * bend
-    return _gradient(resident, slope, importance(resident.batch), problem)
+    return _expanded(resident, problem, coef, slope)
 
 
 def expand_through_noise(
@@ -169,21 +182,52 @@ def expand_through_noise(
 ) -> tuple[float, Matrix]:
     """Return minus the log likelihood of the given labels, noise included, and its gradient."""
     problem, coef = message
-    as_given = given(resident.batch, problem)
-    logits = logits_at(resident, coef, problem)
-    logits -= logsumexp(logits, axis=1, keepdims=True)
-    right = np.exp(logits)
-    joint = right * (as_given @ noise.T)
-    seen = np.maximum(joint.sum(axis=1, keepdims=True), LEAST)
-    weight = importance(resident.batch)
-    value = -float(weight @ np.log(seen[:, 0]))
-    return value, _gradient(resident, right - joint / seen, weight, problem)
+    codes, weight = codes_of(resident.batch, problem), importance(resident.batch)
+
+    def slope(rows: slice, chance: Matrix) -> tuple[float, Matrix]:
+        right = np.exp(chance)
+        joint = right * noise[:, codes[rows]]
+        seen = np.maximum(joint.sum(axis=0), LEAST)
+        return -float(weight[rows] @ np.log(seen)), weight[rows] * (right - joint / seen)
+
+    return _expanded(resident, problem, coef, slope)
 
 
-def _gradient(resident: Resident, slope: Matrix, weight: Vector, problem: LabelProblem) -> Matrix:
-    design = Design(resident.batch.X, problem.coordinates)
-    columns = slope.T[1:] if problem.n_classes == 2 else slope.T
-    return np.stack([design.transposed_times(weight * own) for own in columns])
+def _expanded(
+    resident: Resident,
+    problem: LabelProblem,
+    coef: Matrix,
+    slope: Callable[[slice, Matrix], tuple[float, Matrix]],
+) -> tuple[float, Matrix]:
+    """Return a value and its gradient; `slope` has them for logits of rows, each piece in cache."""
+    value, gradient = 0.0, np.zeros(coef.shape)
+    for piece in Design(resident.batch.X, problem.coordinates).pieces():
+        chance = log_softmax(np.stack([piece.times(line) for line in coef]))
+        own, slopes = slope(piece.rows, chance)
+        value += own
+        gradient += _pulled(piece, slopes, len(coef))
+    return value, gradient
+
+
+def curve(
+    resident: Resident, labelling: Labelling, message: tuple[LabelProblem, Matrix, Matrix]
+) -> Matrix:
+    """Return the second derivative of the loss at given coefficients, times a direction."""
+    problem, coef, direction = message
+    total, bent = pulls(resident, labelling, problem).sum(axis=0), np.zeros(coef.shape)
+    for piece in Design(resident.batch.X, problem.coordinates).pieces():
+        right = np.exp(log_softmax(np.stack([piece.times(line) for line in coef])))
+        moved = np.stack([piece.times(line) for line in direction])
+        if len(moved) == 1:
+            moved = np.concatenate([np.zeros_like(moved), moved])
+        bend = total[piece.rows] * right * (moved - np.sum(right * moved, axis=0))
+        bent += _pulled(piece, bend, len(coef))
+    return bent
+
+
+def _pulled(piece: Piece, slopes: Matrix, n_lines: int) -> Matrix:
+    """Return the products of the rows with the slopes of each class that has coefficients."""
+    return np.stack([piece.transposed_times(own)[0] for own in slopes[-n_lines:]])
 
 
 def own_noise(resident: Resident, start: Matrix, problem: LabelProblem) -> Matrix:
@@ -191,12 +235,13 @@ def own_noise(resident: Resident, start: Matrix, problem: LabelProblem) -> Matri
 
     By maximum likelihood, the judge being right, from the noise of all batches: `start`.
     """
-    as_given, right = given(resident.batch, problem), judged(resident, problem)
+    as_given, right = given(resident, problem), judged(resident, problem)
     return expected_counts(right, as_given, importance(resident.batch), start)
 
 
 def expected_counts(right: Matrix, as_given: Matrix, weight: Vector, start: Matrix) -> Matrix:
     """Return expected counts of (right, given) labels, by maximum likelihood from a start."""
+    right, as_given, weight = _alike_joined(right, as_given, weight)
     noise, joint = start, np.zeros_like(start)
     for _ in range(STEPS_OF_EM):
         joint = (weight[:, None] * posterior(right, noise, as_given)).T @ as_given
@@ -205,9 +250,24 @@ def expected_counts(right: Matrix, as_given: Matrix, weight: Vector, start: Matr
     return joint
 
 
+def _alike_joined(right: Matrix, as_given: Matrix, weight: Vector) -> tuple[Matrix, Matrix, Vector]:
+    """Return fewer rows that say the same: of two classes, rows of nearly one probability are one.
+
+    A likelihood is asked for many times, and a thousandth of a probability changes nothing.
+    """
+    if right.shape[1] != 2 or len(right) <= 4 * GRAINS:
+        return right, as_given, weight
+    place = np.minimum((right[:, 1] * GRAINS).astype(np.intp), GRAINS - 1)
+    place += GRAINS * (as_given[:, 1] > 0)
+    rows = np.bincount(place, weight, 2 * GRAINS).astype(np.float64)
+    second = np.bincount(place, weight * right[:, 1], 2 * GRAINS) / np.maximum(rows, LEAST)
+    label = np.repeat(np.eye(2), GRAINS, axis=0)
+    return np.stack([1.0 - second, second], axis=1), label, rows
+
+
 def likelihoods(resident: Resident, matrices: tuple[Matrix, ...], problem: LabelProblem) -> Vector:
     """Return the log likelihood of the given labels by several noise matrices."""
-    as_given, right = given(resident.batch, problem), judged(resident, problem)
+    as_given, right = given(resident, problem), judged(resident, problem)
     return log_likelihoods(right, as_given, importance(resident.batch), matrices)
 
 
@@ -215,7 +275,7 @@ def log_likelihoods(
     right: Matrix, as_given: Matrix, weight: Vector, matrices: tuple[Matrix, ...]
 ) -> Vector:
     """Return the log likelihood of given labels by several noise matrices."""
-    seen = [np.sum(right * (as_given @ noise.T), axis=1) for noise in matrices]
+    seen = [np.sum(right * (noise @ as_given.T).T, axis=1) for noise in matrices]
     return np.array([float(weight @ np.log(np.maximum(each, LEAST))) for each in seen])
 
 
@@ -254,7 +314,7 @@ def tally(
 def given_weights(resident: Resident, labelling: Labelling, problem: LabelProblem) -> Vector:
     """Return the weight of each row's given label: how probable it is that it is right."""
     counts = targets(resident, labelling, problem)
-    return np.asarray(np.sum(counts * given(resident.batch, problem), axis=1))
+    return np.asarray(np.sum(counts * given(resident, problem), axis=1))
 
 
 def verdicts(
