@@ -49,7 +49,7 @@ TREES, TREES_OF_ALL_CLASSES = 30, 500
 LEARNING_RATE = 0.15
 ROWS_TO_DO_WITHOUT = 10_000  # of the sample, from which boosters must show that they are needed
 CHANCE = 0.05  # that they are fitted although they are not
-PRIOR = 2.0  # holds the weights of the mix at one half where labels say little
+PRIOR = 2.0  # holds the weights of the mix where they are where labels say little
 TOLERANCE, MOST_STEPS = 1e-2, 200  # of fits that are only mixed with others
 
 
@@ -205,11 +205,13 @@ def best_mix(
     """Return the weights of both models by which the labels given are most probable.
 
     `given` are probabilities of the labels as given, `own` logits of the right ones; `codes` are
-    the numbers of the labels given.
+    the numbers of the labels given. Where labels say little, both models have one half; with noise,
+    the given probabilities, which were mixed before, have all.
     """
     first = np.zeros_like(own) if given is None else without_noise(given, noise)
     second, k = clipped(own), own.shape[1]
-    center = np.concatenate([[0.0, 1.0] if given is None else [0.5, 0.5], np.zeros(k)])
+    usual = [0.5, 0.5] if np.all(noise == np.eye(k)) else [1.0, 0.0]
+    center = np.concatenate([[0.0, 1.0] if given is None else usual, np.zeros(k)])
     through = np.maximum(noise.T[codes], LEAST_PROBABILITY * 1e-6)
 
     def objective(point: Vector) -> tuple[float, Vector]:

@@ -26,13 +26,14 @@ ALONG = 0.8  # of as many rows as have the label, the surest first: those that t
 BINS = 40  # of these rows
 RISES = (1.0, 2.0, 4.0, 8.0)  # powers of the rank by which errors may become more frequent
 LIKENESS = 3.0  # variances by which squared rates must differ before they are thought to differ
-CAUTION = 0.5  # standard errors by which less noise is assumed
+CAUTION = 0.25  # standard errors by which less noise is assumed
 UNSURE = 0.05  # standard error beyond which a rate is in doubt
+RISEN = 0.85  # of how much more frequent errors become: by how much a rate may be off, and
 MOST_OFF = 2.0  # times a rate: more than that it is not off
 CONTRADICTION = 0.1  # from the rate that a class has by its own rows, beyond which it is in doubt
 NO_NOISE = 0.02  # rates of errors that may as well be rows that were not certain after all
 SIGNIFICANT = norm.ppf(0.95)
-SIGNAL = 3.0  # standard errors of a rank test by which the columns must tell a class
+SIGNAL = 2.5  # standard errors of a rank test by which the columns must tell a class
 MOST_WRONG = 0.6  # of the labels of one class, if those of others are right
 LEAST_INFORMATION = 0.15  # the smallest eigenvalue of the matrix: no noise leaves less
 
@@ -41,11 +42,13 @@ LEAST_INFORMATION = 0.15  # the smallest eigenvalue of the matrix: no noise leav
 class LabelNoise:
     """The noise matrix P(given | right), and what its lines rest on.
 
-    `variance` is that of each line's rate of errors. Lines in doubt rest on too few certain rows.
+    `variance` is that of each line's rate of errors. Only classes that are `told` by the columns
+    have a rate of their own. Lines in doubt rest on too few certain rows.
     """
 
     matrix: Matrix
     variance: Vector
+    told: tuple[int, ...] = ()
     in_doubt: tuple[int, ...] = ()
     is_unidentified: bool = False
 
@@ -84,9 +87,10 @@ def estimate_noise(probabilities: Matrix, codes: NDArray[np.intp], weight: Vecto
         lines[k, k] = 0.0
         lines[k] *= rate / max(lines[k].sum(), 1e-300)
         lines[k, k] = 1.0 - lines[k].sum()
+    is_told = variance > 0
+    lines, variance, contradicts = _shrunk(lines, variance, rise)
     if np.any(1.0 - np.diag(lines) > MOST_WRONG):
         return LabelNoise.none(n_classes, is_unidentified=True)
-    lines, variance, contradicts = _shrunk(lines, variance, rise)
     matrix = _without_traces(lines, variance)
     unsure = ((np.sqrt(variance) > UNSURE) | contradicts) & (np.diag(matrix) < 1.0)
     left = float(np.min(np.abs(np.linalg.eigvals(matrix))))
@@ -94,7 +98,8 @@ def estimate_noise(probabilities: Matrix, codes: NDArray[np.intp], weight: Vecto
         # So little would be left of the labels that the slightest error of a rate decides.
         share = (1.0 - LEAST_INFORMATION) / (1.0 - left)
         matrix, unsure = np.eye(n_classes) + share * (matrix - np.eye(n_classes)), variance > 0
-    return LabelNoise(matrix, variance, tuple(np.flatnonzero(unsure).tolist()))
+    told = tuple(np.flatnonzero(is_told).tolist())
+    return LabelNoise(matrix, variance, told, tuple(np.flatnonzero(unsure).tolist()))
 
 
 def rate_where_certain(is_wrong: NDArray[np.bool_], weight: Vector) -> tuple[float, float]:
@@ -166,14 +171,14 @@ def _shrunk(
     And what is left of their variances, and whose own rate was overruled. A rate may be off by as
     much as errors become more frequent along the way to it: where that is much, no row is certain,
     or the noise depends on the columns, and the classes with certain rows speak for all. No error
-    at all among the surest rows is no accident. The rates
-    are also drawn, by a part of the standard error, towards no noise: some rows are less certain
-    than they look, and too much noise does more harm than too little.
+    at all among the surest rows is no accident. The rates are also drawn, by a part of the standard
+    error, towards no noise: some rows are less certain than they look, and too much noise does more
+    harm than too little.
     """
     rates, known = 1.0 - np.diag(lines), variance > 0
     if not np.any(known):
         return lines, variance, known
-    spread = variance + np.square(np.minimum(rise, MOST_OFF * rates))
+    spread = variance + np.square(RISEN * np.minimum(rise, MOST_OFF * rates))
     share = np.where(known, 1.0 / np.where(known, spread, 1.0), 0.0)
     share /= share.sum()
     mean = float(share @ rates)

@@ -18,6 +18,10 @@ NOT_CHECKED = (
     f"Labels were not checked: that needs at least {LEAST_ROWS} rows of two classes. "
     f"Every label is taken as right."
 )
+NOT_TOLD = (
+    "Labels were not checked: models of other rows tell the labels no better than chance. Every "
+    "label is taken as right."
+)
 
 
 def notes_of(fitted: FittedLabels) -> tuple[str, ...]:
@@ -26,6 +30,8 @@ def notes_of(fitted: FittedLabels) -> tuple[str, ...]:
         return ()
     if not fitted.has_judge:
         return (NOT_CHECKED,)
+    if not fitted.noise.told and not fitted.noise.is_unidentified:
+        return (NOT_TOLD,)
     shares = np.array([t.weight / t.total if t.total else 1.0 for t in fitted.tallies])
     return notes_about_batches(shares, fitted.own_noise)
 

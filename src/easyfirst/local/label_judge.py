@@ -23,7 +23,9 @@ from easyfirst.local.design import dense, row_slices
 
 FOLDS = 5
 LEAST_PROBABILITY = 0.002  # a flexible model is never believed to be surer
-BLUR = 0.1  # of a rate of errors: how far a flexible model's probability is off by chance
+# Of a rate of errors, over what noise leaves of labels: how far a flexible model's probability is
+# off by chance.
+BLUR = 0.075
 LARGEST_LOGIT = 8.0  # nor a linear one, beyond this difference of two logits
 SPARSE_ROWS = 4096  # in a piece at least: however wide they are, they hold little
 MULTIPLIERS = np.random.default_rng(20).integers(1 << 63, size=1024, dtype=np.uint64) | np.uint64(1)
@@ -105,7 +107,8 @@ def without_noise(given: Matrix, noise: Matrix) -> Matrix:
     """Return logits of the right labels from probabilities of the given ones."""
     raw = np.linalg.solve(noise.T, given.T).T
     right = np.maximum(raw, LEAST_PROBABILITY)
-    width = BLUR * (1.0 - float(np.diag(noise).min()))
+    left = float(np.min(np.abs(np.linalg.eigvals(noise))))
+    width = BLUR * (1.0 - float(np.diag(noise).min())) / left
     if width > 0:
         # Which of the rows below zero is the surest one is still known.
         right = np.maximum(width * np.logaddexp(0.0, raw / width), LEAST_PROBABILITY * 1e-3)
