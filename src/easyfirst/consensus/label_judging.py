@@ -21,7 +21,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from threadpoolctl import threadpool_limits
 
 from easyfirst.consensus.label_fit import Preconditioner, curvature_of, fit_labels
-from easyfirst.consensus.label_noise import LEAST_ROWS, LabelNoise, estimate_noise
+from easyfirst.consensus.label_noise import LEAST_ROWS, LabelNoise, estimate_noise, refined_noise
 from easyfirst.contracts import Batch, Matrix, Resident, Spread, Step, Vector
 from easyfirst.local import labels
 from easyfirst.local.design import Coordinates, dense
@@ -103,8 +103,9 @@ def judge_labels(
     start = _line(folds, through, noise.matrix, start, None)
     lines = _lines(folds, through, noise.matrix, start)
     own = linear_logits(rows.X, folds.fold, lines)
-    second, _ = _blended(folds, seen if boosters else None, lines, own, noise.matrix)
-    return Judged(noise, Judge(noise.matrix, boosters, first, second), start)
+    second, right = _blended(folds, seen if boosters else None, lines, own, noise.matrix)
+    judge = Judge(noise.matrix, boosters, first, second)
+    return Judged(refined_noise(noise, right, codes, weight), judge, start)
 
 
 def _blended(

@@ -12,7 +12,7 @@ that depend on chance as much as on the columns cannot be told from noisy ones.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from scipy.optimize import minimize
 from scipy.stats import norm, rankdata
 
 from easyfirst.contracts import Matrix, Vector
+from easyfirst.local import labels
 
 LEAST_ROWS = 50  # of each class, below which nothing is said about its labels
 ALONG = 0.8  # of as many rows as have the label, the surest first: those that the rate is read from
@@ -35,6 +36,8 @@ NO_NOISE = 0.02  # rates of errors that may as well be rows that were not certai
 SIGNIFICANT = norm.ppf(0.95)
 SIGNAL = 2.5  # standard errors of a rank test by which the columns must tell a class
 MOST_WRONG = 0.6  # of the labels of one class, if those of others are right
+CERTAIN = 0.95  # probability of a class from which a row is certain,
+MOST_CERTAIN = 0.5  # and the share of such rows in each class from which all of them are counted
 LEAST_INFORMATION = 0.15  # the smallest eigenvalue of the matrix: no noise leaves less
 
 
@@ -100,6 +103,28 @@ def estimate_noise(probabilities: Matrix, codes: NDArray[np.intp], weight: Vecto
         matrix, unsure = np.eye(n_classes) + share * (matrix - np.eye(n_classes)), variance > 0
     told = tuple(np.flatnonzero(is_told).tolist())
     return LabelNoise(matrix, variance, told, tuple(np.flatnonzero(unsure).tolist()))
+
+
+def refined_noise(
+    noise: LabelNoise, right: Matrix, codes: NDArray[np.intp], weight: Vector
+) -> LabelNoise:
+    """Return the noise counted anew, where most rows of every class are certain.
+
+    `right` are probabilities of the right labels, out of fold. All certain rows tell the rates
+    then, and nothing has to be read off the end of a curve.
+    """
+    n_classes = len(noise.matrix)
+    sure = (right.max(axis=1) >= CERTAIN) & (weight > 0)
+    given = np.eye(n_classes)[codes[sure]]
+    joint = labels.expected_counts(right[sure], given, weight[sure], noise.matrix)
+    rows = joint.sum(axis=1)
+    if np.any(rows < MOST_CERTAIN * (weight @ right)) or rows.min() < LEAST_ROWS:
+        return noise
+    lines = joint / rows[:, None]
+    rates = 1.0 - np.diag(lines)
+    variance = np.maximum(rates * (1.0 - rates) / rows, 1.0 / np.square(rows))
+    lines, variance, _ = _shrunk(lines, variance, np.zeros(n_classes))
+    return replace(noise, matrix=lines, variance=variance, in_doubt=())
 
 
 def rate_where_certain(is_wrong: NDArray[np.bool_], weight: Vector) -> tuple[float, float]:
