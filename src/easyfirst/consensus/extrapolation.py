@@ -1,10 +1,10 @@
-"""Whether to follow directions in which the rows hardly differ out to where new rows may lie.
+"""What to predict where hardly any row was: along directions that few rows know, and far out.
 
 Nearly equal columns leave a direction along which all rows together spread less than one typical
 row does along a column. Its coefficient may be significant, if only because rounding errors of the
 columns follow a curve, and be fatal all the same: a row that is off the others there is predicted
-thousands of standard deviations away. Where such rows exist, they tell: each is predicted by a fit
-without it, with those directions and with zero in them, and what misses by less on the whole wins.
+thousands of standard deviations away. Likewise a slope that suits the middle of a column with long
+tails predicts rows far out beyond any y. Both are given up where that costs the other rows little.
 """
 
 from __future__ import annotations
@@ -15,17 +15,20 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from easyfirst.consensus.gram import inverse_root, solve_normal, weakest_direction
+from easyfirst.consensus.gram import solve_normal, without_weak_directions
 from easyfirst.consensus.huber import robust_scale
 from easyfirst.consensus.sample import Sample
 from easyfirst.contracts import Matrix, Vector
 from easyfirst.local.design import dense
 
 CAP = 8.0  # scales beyond which a miss counts no more, as long as the prediction is possible
-CLEARLY = 0.01  # smaller the mean miss has to be
-LONE = 0.9  # leverage from which the fit without a row is made anew
-MOST_LONE = 32
-MOST_COEFFICIENTS = 500
+STEEPEST = 10.0  # standard deviations of y per one of a direction that hardly any row knows
+SOME = 0.1  # of the largest weight: rows that count have at least so much
+FIRMLY = 10.0  # rows' worth of pull of a row that is predicted beyond any y
+MOST_PULLS = 5
+LITTLE = 0.07  # more that rows may miss by, for what might be,
+MORE = 0.1  # and for what is seen to be
+FEW = 0.01  # of the rows: more than these are a part of the table and not single rows far out
 
 
 @dataclass(frozen=True)
@@ -46,37 +49,80 @@ class Bounds:
         return np.maximum(np.maximum(prediction - self.high, self.low - prediction), 0.0)
 
 
-def misses(y: Vector, prediction: Vector, cap: float, bounds: Bounds) -> Vector:
-    """Return |y - prediction| up to a cap, plus how far the prediction is beyond the bounds.
+def supported(
+    sample: Sample, weights: Vector, gram: Matrix, stands_for: float, coef: Vector
+) -> tuple[Vector, NDArray[np.intp]]:
+    """Return the coefficients with zero in directions that hardly any row knows, if that is cheap.
 
-    A wrong y costs no more than the cap; a prediction that no y can justify costs all it is worth.
+    A change by one standard deviation along a direction is not expected to move y by more than a
+    few of its own. Where all rows together leave its effect more uncertain than that, they say
+    nothing about a row that is off by as much. And the columns that differ in such directions. A
+    row of the sample stands for so many rows of the matrix.
     """
-    return np.minimum(np.abs(y - prediction), cap) + bounds.excess(prediction)
+    nothing = np.zeros(0, dtype=np.intp)
+    total, y = float(weights.sum()), sample.rows.y
+    if not total > 0.0:
+        return coef, nothing
+    residual = y - sample.fleet.problem.design(sample.rows).times(coef)
+    middle = float(weights @ y) / total
+    spread, noise = float(weights @ np.square(y - middle)), float(weights @ np.square(residual))
+    if not spread > 0.0:
+        return coef, nothing
+    least = noise / (np.square(STEEPEST) * spread) / (total * stands_for)
+    has_intercept = sample.fleet.problem.coordinates.fit_intercept
+    left, columns = without_weak_directions(coef, gram, has_intercept, least)
+    kept = _counting(weights)
+    is_cheap = columns.size > 0 and _costs(sample, kept, coef, left) < LITTLE
+    return (left, columns) if is_cheap else (coef, nothing)
 
 
-def least_support(sample: Sample, weights: Vector, gram: Matrix) -> float:
-    """Return below which support directions get zero, in rows' worth per row; 0 for none.
+def _counting(weights: Vector) -> NDArray[np.bool_]:
+    return np.asarray(weights > SOME * float(weights.max(initial=0.0)))
 
-    `weights` are what the rows of the sample count for in the fit, and `gram` is the matrix of the
-    fit: the sample is looked at only if that has a direction with less than one row's worth.
-    """
-    coordinates, n_coef = sample.fleet.problem.coordinates, sample.fleet.n_coef
-    total = float(weights.sum())
-    if n_coef > MOST_COEFFICIENTS or not total > n_coef:
-        return 0.0
-    least = 1.0 / total
-    if weakest_direction(gram, coordinates.fit_intercept) >= least:
-        return 0.0
-    left_out, bounds = _LeftOut(sample, weights), Bounds.of(sample.rows.y)
-    with_all = left_out.predictions(0.0)
-    if not np.any(bounds.excess(with_all) > 0.0):
-        return 0.0
-    cap = CAP * robust_scale(sample.rows.y - with_all)
-    every, some = (
-        float(np.average(misses(sample.rows.y, prediction, cap, bounds), weights=sample.counts))
-        for prediction in (with_all, left_out.predictions(least))
+
+def _costs(sample: Sample, rows: NDArray[np.bool_], before: Vector, after: Vector) -> float:
+    """Return by which share other coefficients miss these rows by more, up to a cap."""
+    design, y = sample.fleet.problem.design(sample.rows), sample.rows.y
+    misses = [np.abs(y - design.times(coef))[rows] for coef in (before, after)]
+    cap = CAP * robust_scale(misses[0])
+    old, new = (
+        float(np.average(np.minimum(miss, cap), weights=sample.counts[rows])) for miss in misses
     )
-    return least if some < (1.0 - CLEARLY) * every else 0.0
+    return new / max(old, 1e-300) - 1.0
+
+
+def restrained(
+    sample: Sample, weights: Vector, gram: Matrix, stands_for: float, coef: Vector
+) -> Vector:
+    """Return coefficients that predict no row of the sample beyond any y, if that costs little.
+
+    A fit that follows the other rows may predict a row far out in X where no y ever was. Whatever
+    its y, that is wrong: such a row pulls firmly to the end of the range of y, all others as
+    before. Where that costs the others more than a little, it is taken to be wrong in X, and
+    nothing is changed. A row of the sample stands for so many rows of the matrix.
+    """
+    design, y = sample.fleet.problem.design(sample.rows), sample.rows.y
+    kept = _counting(weights)
+    if not kept.any():
+        return coef
+    bounds = Bounds.of(y[kept])
+    low, high = float(y[kept].min()), float(y[kept].max())
+    has_intercept = sample.fleet.problem.coordinates.fit_intercept
+    first = design.times(coef)
+    far, changed, prediction = np.zeros(len(y), dtype=bool), coef, first
+    pull = FIRMLY * stands_for
+    for _ in range(MOST_PULLS):
+        beyond = bounds.excess(prediction) > 0.0
+        if not np.any(beyond & ~far):
+            break
+        far |= beyond
+        rows = design.dense(np.flatnonzero(far))
+        missing = pull * (rows.T @ (np.clip(first[far], low, high) - first[far]))
+        changed = coef + solve_normal(gram + pull * (rows.T @ rows), missing, has_intercept)[0]
+        prediction = design.times(changed)
+    if changed is coef or float(np.mean(far)) > FEW:
+        return coef
+    return changed if _costs(sample, kept & ~far, coef, changed) < MORE else coef
 
 
 @dataclass(frozen=True)
@@ -98,34 +144,3 @@ def far_predictions(sample: Sample, coef: Vector) -> FarPredictions | None:
     away = dense(rows.X[beyond]) - middle
     parts = np.abs(away * problem.coordinates.to_user(coef)[0])
     return FarPredictions(beyond.size, int(np.argmax(parts.sum(axis=0))))
-
-
-class _LeftOut:
-    """Rows of the sample, each to be predicted by the weighted fit of the others."""
-
-    def __init__(self, sample: Sample, weights: Vector) -> None:
-        self.design = sample.fleet.problem.design(sample.rows)
-        self.y, self.weights = sample.rows.y, weights
-        self.has_intercept = sample.fleet.problem.coordinates.fit_intercept
-        self.gram, self.rhs = self.design.gram(weights, self.y, sample.fleet.spread)
-
-    def predictions(self, least: float) -> Vector:
-        """Return the predictions, directions with less support than `least` left out."""
-        coef = solve_normal(self.gram, self.rhs, self.has_intercept, least)[0]
-        root = inverse_root(self.gram, None, self.has_intercept, least)
-        leverage = self.weights * self.design.leverage(root)
-        residual = self.y - self.design.times(coef)
-        predicted = self.y - residual / np.maximum(1.0 - leverage, 1.0 - LONE)
-        lone = np.flatnonzero(leverage > LONE)
-        lone = lone[np.argsort(-leverage[lone], kind="stable")[:MOST_LONE]]
-        predicted[lone] = self._anew(lone, least)
-        return np.asarray(predicted)
-
-    def _anew(self, rows: NDArray[np.intp], least: float) -> Vector:
-        """Return the predictions of rows that decide about a direction alone."""
-        predicted = np.zeros(len(rows))
-        for number, (row, d) in enumerate(zip(rows, self.design.dense(rows), strict=True)):
-            weight = self.weights[row]
-            gram, rhs = self.gram - weight * np.outer(d, d), self.rhs - weight * self.y[row] * d
-            predicted[number] = d @ solve_normal(gram, rhs, self.has_intercept, least)[0]
-        return predicted

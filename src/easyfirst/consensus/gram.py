@@ -205,11 +205,6 @@ class _Scaled:
         return np.asarray(self.scale[:, None] * basis / np.sqrt(values))
 
 
-def weakest_direction(gram: Matrix, has_intercept: bool) -> float:
-    """Return the least eigenvalue above rounding errors, columns centred and scaled."""
-    return float(np.min(_scaled(gram, has_intercept).directions()[0], initial=np.inf))
-
-
 def without_constant_columns(z: Vector, gram: Matrix, has_intercept: bool) -> Vector:
     """Return coefficients with zero for columns that do not vary; predictions are the same there.
 

@@ -18,10 +18,15 @@ from easyfirst.consensus.diagnosis import (
     doubts_where_nothing_is_explained,
     find_second_model,
 )
-from easyfirst.consensus.extrapolation import FarPredictions, far_predictions, least_support
+from easyfirst.consensus.extrapolation import (
+    FarPredictions,
+    far_predictions,
+    restrained,
+    supported,
+)
 from easyfirst.consensus.fleet import Fleet
 from easyfirst.consensus.freedom import effective_coefficients
-from easyfirst.consensus.gram import rank, without_constant_columns, without_weak_directions
+from easyfirst.consensus.gram import rank, without_constant_columns
 from easyfirst.consensus.half_clean import granting
 from easyfirst.consensus.history import History
 from easyfirst.consensus.inference import sandwich_errors, standard_errors
@@ -323,7 +328,11 @@ def _with_its_noise(
     is_plain = is_even and mixture.share > NEARLY_ALL
     has_matrix = result.statistics.matrix is not None
     is_quadratic = objective.penalty_diagonal(fleet.n_coef) is not None
-    if (is_other or is_plain) and has_matrix and is_quadratic:
+    if (
+        (is_other or is_plain or not around.noise.is_normal or not is_even)
+        and has_matrix
+        and is_quadratic
+    ):
         more = noise_rounds.run(fleet, objective, around, on_round)
         wide = np.sqrt(0.5 * (more.pace.width or 0.0))
         if is_other and wide > MUCH_WIDER * max(around.noise.scale, mixture.scale):
@@ -440,11 +449,10 @@ def _supported(
         return coef, ()
     coef = without_constant_columns(coef, matrix, objective.fit_intercept)
     weights = row_weights(Resident(sample.rows), result.weightings[0], fleet.problem)
-    least = least_support(sample, weights, matrix)
-    if least == 0.0:
-        return coef, ()
-    supported, columns = without_weak_directions(coef, matrix, objective.fit_intercept, least)
-    return supported, tuple(columns.tolist())
+    stands_for = fleet.total_weight / float(sample.counts.sum())
+    coef, columns = supported(sample, weights, matrix, stands_for, coef)
+    coef = restrained(sample, weights, matrix, stands_for, coef)
+    return coef, tuple(columns.tolist())
 
 
 def _rank(fleet: Fleet, objective: Objective, result: RoundsResult) -> int:

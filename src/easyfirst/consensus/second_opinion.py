@@ -22,7 +22,7 @@ from easyfirst.consensus.huber import huber, least_absolute_deviations, robust_s
 from easyfirst.consensus.noise_rounds import NoiseState
 from easyfirst.consensus.sample import SCREENED_FEATURES, Sample
 from easyfirst.consensus.starts import SampleFit, mixture_of
-from easyfirst.consensus.structure import Structure, structure_of
+from easyfirst.consensus.structure import Structure, dependence, structure_of
 from easyfirst.contracts import Matrix, Vector
 from easyfirst.local.weighing import Problem
 from easyfirst.noise import FittedNoise, Kind, NoiseModel, ScaleRule, fit_noise
@@ -34,6 +34,7 @@ ROWS = (4000, 12)  # at the most, or so many per coefficient
 ROWS_FOR_STRUCTURE = 3000
 CLEARLY = 0.01  # smaller the mean miss has to be,
 SURELY, SURELY_BENT = 2.0, 1.0  # by so many standard errors; where the model is wrong anyway
+TIGHT = 3.0  # scales of the closer fit's misses
 FOR_NOTHING = 0.001  # how much larger it may be with rows weighed by precision
 SET_ASIDE, KEPT = 0.2, 0.5  # mean weights of far rows and of the others that show bad leverage
 PART_OF_THE_ROWS = 0.05  # more than stray rows
@@ -41,6 +42,8 @@ READINGS = (0, 1, 3, 6)  # steps at which the noise is estimated again
 TWICE = 2.0  # as large a miss of inner rows is no price to pay for rows far out
 FAINT = 0.1  # density of corrupted rows over that of a minority of clean ones, where it is highest
 GAP = 6.0  # noise scales that nine tenths of the rows of bad leverage keep away from the fit
+BUMPS = (3.0, 1.5)  # scales from where rows are counted, in shells that grow by this factor
+BUMP = 0.1  # of the rows in one shell are no stray ones
 MOST_STEPS = 10
 SCALINGS = 2  # of the rows' scales
 
@@ -88,7 +91,8 @@ def second_opinion(found: SampleFit, has_rival: bool = False) -> Opinion:
     table = RobustRows.of(sample, _thinned(rows, _enough(sample)))
     plain = table.huber_fit()
     surely = SURELY_BENT if structure.is_bent and not has_rival else SURELY
-    gain = table.gain(ours, plain.coef, surely)
+    cap = table.tight_cap(ours, plain.coef) if _stands_apart(found, weights) else None
+    gain = table.gain(ours, plain.coef, surely, cap)
     least = 0.0 if structure.is_noticed else sample.fleet.n_coef / len(table.y)
     if gain > least and not _is_dragged_outwards(found, plain.coef):
         return table.preferred(plain, structure, gain)
@@ -107,7 +111,12 @@ def _of_an_exact_fit(found: SampleFit, exact: float) -> Opinion:
     plain = table.huber_fit()
     if plain.noise.spread <= exact:
         return Opinion()
-    gain = table.gain(found.fit.solution.z, plain.coef, SURELY)
+    ours, share = found.fit.solution.z, mixture_of(found.fit).share
+    kept = np.abs(table.y - table.design @ ours) <= exact
+    follows = dependence(table.X, ours, table.design @ ours, kept.astype(np.float64))[1]
+    # A minority that X singles out may be exact for reasons of its own: all rows have a say then.
+    cap = np.inf if share < KEPT and follows else None
+    gain = table.gain(ours, plain.coef, SURELY, cap)
     return table.preferred(plain, Structure(), gain) if gain > 0.0 else Opinion()
 
 
@@ -190,11 +199,33 @@ def _is_dragged_outwards(found: SampleFit, plain: Vector) -> bool:
     if not float(weights[far].mean()) < SET_ASIDE < KEPT < float(weights[~far].mean()):
         return False
     design = sample.fleet.problem.design(sample.rows)
-    by_ours, by_plain = (
-        float(np.median(np.abs(sample.rows.y - design.times(coef))[~far]))
-        for coef in (found.fit.solution.z, plain)
-    )
+    misses = [
+        np.abs(sample.rows.y - design.times(coef))[~far] for coef in (found.fit.solution.z, plain)
+    ]
+    cap = CAP * robust_scale(misses[1])
+    by_ours, by_plain = (float(np.mean(np.minimum(miss, cap))) for miss in misses)
     return by_plain > TWICE * by_ours
+
+
+def _stands_apart(found: SampleFit, weights: Vector) -> bool:
+    """Return whether the fit holds most rows and others form a bump of their own beside it.
+
+    Tails thin out with the distance, however long they are. Where a tenth of the rows gathers
+    further out than fewer do nearer by, there is more than one kind of row, and the fit of the
+    larger kind is not to be judged by how far it is from the others.
+    """
+    fit, sample = found.fit, found.sample
+    scale = mixture_of(fit).scale
+    if float(np.average(weights, weights=sample.counts)) < KEPT:
+        return False
+    residual = sample.residual(sample.rows, fit.solution.z) / scale
+    for side in (residual, -residual):
+        out = side >= BUMPS[0]
+        shell = np.floor(np.log(side[out] / BUMPS[0]) / np.log(BUMPS[1])).astype(np.intp)
+        rows = np.bincount(shell, sample.counts[out]) / sample.counts.sum()
+        if rows.size and np.any((rows >= BUMP) & (rows >= TWICE * np.minimum.accumulate(rows))):
+            return True
+    return False
 
 
 def _off_by_a_gap(found: SampleFit, aside: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -285,7 +316,7 @@ class RobustRows:
 
     def precise(self, at: NoiseState) -> NoiseState:
         """Return the fit with rows weighed by their precision, if that costs no accuracy."""
-        if at.scale_rule.is_even:
+        if at.scale_rule.is_even or self.left_over(at).is_bent:
             return at
         precise = replace(at, is_precise=True)
         for _ in range(MOST_STEPS // 2):
@@ -306,12 +337,18 @@ class RobustRows:
         v = at.noise.posterior(residual)
         return structure_of(self.X, at.coef, prediction, residual / at.noise.spread, v, self.counts)
 
-    def gain(self, ours: Vector, plain: Vector, surely: float) -> float:
+    def tight_cap(self, ours: Vector, plain: Vector) -> float:
+        """Return a few scales of the misses that half of the rows have by the closer fit."""
+        both = (np.abs(self.y - self.design @ coef) for coef in (ours, plain))
+        return TIGHT * min(robust_scale(miss, self.counts) for miss in both)
+
+    def gain(self, ours: Vector, plain: Vector, surely: float, cap: float | None = None) -> float:
         """Return by which share the plain fit misses less; 0 if not clearly and surely.
 
-        `surely` is in standard errors.
+        `surely` is in standard errors. A miss counts for no more than the cap, by default some
+        scales of the plain fit's misses.
         """
-        by_plain, by_ours = self._misses(plain, ours)
+        by_plain, by_ours = self._misses(plain, ours, cap)
         difference = by_ours - by_plain
         mean = self._mean(difference)
         n = np.square(self.counts.sum()) / np.sum(np.square(self.counts))
@@ -322,10 +359,12 @@ class RobustRows:
     def _mean(self, values: Vector) -> float:
         return float(np.average(values, weights=self.counts))
 
-    def _misses(self, first: Vector, second: Vector) -> tuple[Vector, Vector]:
+    def _misses(
+        self, first: Vector, second: Vector, cap: float | None = None
+    ) -> tuple[Vector, Vector]:
         """Return the misses of two fits, capped by the scale of the first one's."""
         misses = [np.abs(self.y - self.design @ coef) for coef in (first, second)]
-        cap = CAP * robust_scale(misses[0], self.counts)
+        cap = CAP * robust_scale(misses[0], self.counts) if cap is None else cap
         return np.minimum(misses[0], cap), np.minimum(misses[1], cap)
 
     def _step(self, at: NoiseState) -> Vector:
