@@ -28,6 +28,7 @@ from easyfirst.tables.filling import blur_of
 from easyfirst.tables.judging import JudgedTable, WrongTargets
 from easyfirst.tables.learning import Learnt, Wanted, learn
 from easyfirst.tables.model import TableModel
+from easyfirst.tables.origins import HEADING_LINES, Origins
 from easyfirst.tables.pieces import Piece, TableInPieces
 from easyfirst.tables.preprocessing import Preprocessor
 from easyfirst.tables.recipe import Recipe
@@ -204,7 +205,8 @@ class LargeFit:
             predicted_from = model._named(preprocessor.matrix(table.take(pa.array(wrong))))
             reasons = [target.reason(row) for row in wrong.tolist()]
             found = WrongTargets(wrong, target.given[wrong], reasons, predicted_from)
-        return JudgedPiece(model, table, used, X, target.y[used], found, at + 2, at=at)
+        origins = Origins(at + HEADING_LINES + 1)
+        return JudgedPiece(model, table, used, X, target.y[used], found, origins, at=at)
 
 
 def fit_large(

@@ -44,7 +44,6 @@ from easyfirst.tables.runs import (
     Run,
     caught,
     clean_table,
-    with_lines,
     with_values,
     write_report,
     write_summary,
@@ -172,7 +171,7 @@ def _suspects(judged: JudgedPiece, top: int | None = None) -> pa.Table:
     """Return the rows that look wrong, the worst first, with their lines and values."""
     places, found = judged.suspects(top)
     rows = judged.table.take(pa.array(places))
-    return with_values(with_lines(judged.lines_at(places), found), rows)
+    return with_values(judged.known_origins.beside(places, found), rows)
 
 
 def _with_reason(judged: JudgedPiece, has_reasons: bool) -> pa.Table:
