@@ -277,9 +277,9 @@ Every suspicious row gets a posterior over simple mistakes, given the model: a f
 digit misread, two digits transposed, a missing code, a copy of the row above, or a factor that
 wrong rows share and that is learned from them. Against these stand an error without a rule, the
 tail of the noise, and the chance that the row is clean. How common each kind is, is learned from
-all suspicious rows, where no row vouches for itself. A fix is named from a probability of one
-half on (0.8 where the error is below eight noise scales), and only for errors of at least five
-noise scales. `likely_fix`, `fixed_value` and `fix_probability` are its columns in
+all suspicious rows, where no row counts as evidence for itself. A fix is named from a probability
+of one half on (0.8 where the error is below eight noise scales), and only for errors of at least
+five noise scales. `likely_fix`, `fixed_value` and `fix_probability` are its columns in
 `model.suspects`, `suspects.csv`, `rows.parquet` and the report; `easyfirst.report.likely_fixes` is
 the function behind them, for any model.
 
