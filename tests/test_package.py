@@ -44,6 +44,28 @@ def test_importing_easyfirst_loads_no_cluster_plotting_or_dataframe_library(stub
     assert loaded_after("import easyfirst", stubs) == []
 
 
+@pytest.mark.parametrize("bend", [0.0, 3.0])
+def test_a_fit_loads_trees_only_where_the_residuals_depend_on_x(bend):
+    program = f"""
+import sys
+import numpy as np
+import sklearn.linear_model
+before = set(sys.modules)
+from easyfirst import SelfPacedRegressor
+rng = np.random.default_rng(0)
+X = rng.normal(size=(400, 3))
+y = X @ [1.0, 2.0, 3.0] + {bend} * X[:, 0] * X[:, 1] + rng.normal(size=400)
+SelfPacedRegressor().fit(X, y)
+print(*(name for name in set(sys.modules) - before if name.startswith("sklearn.")))
+"""
+    quiet = {**os.environ, "PYTHONWARNINGS": "ignore"}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=quiet, capture_output=True, text=True, check=True
+    )
+    assert ("sklearn.tree" in done.stdout.split()) == (bend > 0)
+    assert bend > 0 or not done.stdout.split()
+
+
 def test_the_package_is_marked_as_typed():
     assert resources.files(easyfirst).joinpath("py.typed").is_file()
 

@@ -12,8 +12,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
-from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from easyfirst.consensus.extrapolation import Bounds
 from easyfirst.consensus.second_opinion import RobustRows, may_be_second_guessed, spread_rows
@@ -24,16 +22,13 @@ from easyfirst.noise import NoiseModel, ScaleRule
 ROWS = 3000  # of the sample
 MOST_COLUMNS = 200  # beyond, trees cost more than the fit
 LOOKED_AT, GROUPS = 20, 10  # columns that trees see, and groups of rows by which they are chosen
+CELLS = 4  # groups of rows in each of two columns, before trees are grown
+HINT = 0.4  # of what trees have to tell, that two columns tell already where there is something
 LEAST_SET_ASIDE = 30  # rows from which they are compared with the others
-FOLDS = 3
-DEPTH, LEAF = 4, 50  # of the trees: a leaf holds one in so many rows
 CLIPPED = 5.0  # noise scales: beyond, a residual counts as much as one there
-TOLD = 0.75  # area under the curve that is better than chance by a margin,
-CHANCE = 5.0  # and by so many standard errors
+TOLD = 0.75  # area under the curve that is better than chance by a margin
 SIDES = 0.05  # share of the variance of residuals by which sides are told
 MUCH = 0.3  # and by which the model is wrong whatever was set aside
-AS_MUCH = 0.5  # importance over the largest from which a column is named
-MOST_NAMED = 3
 ROUNDED = 1e-10  # noise over the range of y, at which only rounding is left
 
 
@@ -80,11 +75,15 @@ def misfit_of(found: SampleFit, coef: Vector, noise: NoiseModel, rule: ScaleRule
     scale = max(noise.spread, 1e-300)
     # A row that is predicted beyond any y is wrong in X itself, which no curve explains.
     within = Bounds.of(table.y).excess(prediction) == 0.0
-    # Trees look at the order alone, so ranks tell them as much, and do not overflow.
-    X = rankdata(table.X[within], axis=0)
+    X, aside = table.X[within], aside[within]
     clipped = np.clip(residual[within] / scale, -CLIPPED, CLIPPED)
     columns = _telling(X, clipped)
-    misfit = _told_by(X[:, columns], clipped, aside[within])
+    if not _may_be_told(X[:, columns], clipped, aside):
+        return Misfit(aside=float(aside.mean()) if aside.size else 0.0)
+    # Loaded by the few fits that need it: trees take as long to load as a linear model does.
+    from easyfirst.consensus.misfit_trees import told_by
+
+    misfit = told_by(X[:, columns], clipped, aside)
     return replace(misfit, columns=tuple(columns[list(misfit.columns)].tolist()))
 
 
@@ -96,58 +95,50 @@ def _telling(X: Matrix, residual: Vector) -> NDArray[np.intp]:
     n, p = X.shape
     if p <= LOOKED_AT or not n:
         return np.arange(p)
-    group = np.minimum((GROUPS * X / (n + 1.0)).astype(np.intp), GROUPS - 1)
-    between = np.zeros(p)
-    for column in range(p):
-        rows = np.bincount(group[:, column], minlength=GROUPS)
-        total = np.bincount(group[:, column], weights=residual, minlength=GROUPS)
-        between[column] = np.sum(np.square(total) / np.maximum(rows, 1))
+    group = (_groups(X, GROUPS) + GROUPS * np.arange(p)[:, None]).ravel()
+    rows = np.bincount(group, minlength=GROUPS * p)
+    total = np.bincount(group, weights=np.tile(residual, p), minlength=GROUPS * p)
+    between = np.sum((np.square(total) / np.maximum(rows, 1)).reshape(p, GROUPS), axis=1)
     return np.sort(np.argsort(-between, kind="stable")[:LOOKED_AT])
 
 
-def _told_by(X: Matrix, residual: Vector, aside: NDArray[np.bool_]) -> Misfit:
-    """Let trees tell residuals, and which rows were set aside, of rows that they have not seen."""
-    size = {"max_depth": DEPTH, "min_samples_leaf": max(len(X) // LEAF, 5), "random_state": 0}
-    tree, kept, told = DecisionTreeRegressor(**size), ~aside, 0.5
-    sided, weights = _explained(tree, X, residual)
-    explained = sided
-    if aside.any():
-        explained, weights = _explained(tree, X[kept], residual[kept])
-    if min(aside.sum(), kept.sum()) >= LEAST_SET_ASIDE and sided >= SIDES:
-        chance, telling = _out_of_fold(DecisionTreeClassifier(**size), X, aside.astype(np.float64))
-        told = _area_beyond_chance(chance, aside)
-        weights = telling if told >= TOLD else weights
-    order = np.argsort(-weights, kind="stable")[:MOST_NAMED]
-    named = order[weights[order] >= AS_MUCH * weights.max()]
-    return Misfit(told, sided, explained, float(aside.mean()), tuple(named.tolist()))
+def _groups(X: Matrix, count: int) -> NDArray[np.intp]:
+    """Return each row's group in each column, equally large but for ties; a line per column."""
+    lines = np.ascontiguousarray(X.T)
+    cuts = np.sort(lines, axis=1)[:, np.arange(1, count) * len(X) // count]
+    group = np.zeros(lines.shape, dtype=np.intp)
+    for cut in cuts.T:
+        group += lines >= cut[:, None]
+    return group
 
 
-def _explained(tree: DecisionTreeRegressor, X: Matrix, residual: Vector) -> tuple[float, Vector]:
-    """Return the share of the variance that trees of other rows tell, and what columns matter."""
-    total = float(np.sum(np.square(residual - residual.mean()))) if residual.size else 0.0
+def _may_be_told(X: Matrix, residual: Vector, aside: NDArray[np.bool_]) -> bool:
+    """Return whether the residuals differ between groups of two columns, as trees would find.
+
+    A tree that tells something has to begin with one or two columns, and these alone then tell a
+    good part of it. All pairs of columns take one product of matrices, a twentieth of the time.
+    """
+    if not len(X):
+        return False
+    p = X.shape[1]
+    # One column for each group of each column of X.
+    member = np.zeros((len(X), p * CELLS))
+    member[np.arange(len(X)), _groups(X, CELLS) + CELLS * np.arange(p)[:, None]] = 1.0
+    kept = ~aside
+    return _told_by_pairs(member, residual, p) > HINT * SIDES or (
+        _told_by_pairs(member[kept], residual[kept], p) > HINT * MUCH
+    )
+
+
+def _told_by_pairs(member: Matrix, residual: Vector, p: int) -> float:
+    """Return the largest share of the variance between the cells of two columns, beyond chance."""
+    away = residual - residual.mean() if residual.size else residual
+    total = float(away @ away)
     if residual.size < 10 * LEAST_SET_ASIDE or total == 0.0:
-        return 0.0, np.zeros(X.shape[1])
-    predicted, weights = _out_of_fold(tree, X, residual)
-    return max(1.0 - float(np.sum(np.square(residual - predicted))) / total, 0.0), weights
-
-
-def _out_of_fold(
-    tree: DecisionTreeClassifier | DecisionTreeRegressor, X: Matrix, y: Vector
-) -> tuple[Vector, Vector]:
-    """Return what trees of other rows say of every row, and how much each column matters."""
-    fold, said, weights = np.arange(len(X)) % FOLDS, np.empty(len(X)), np.zeros(X.shape[1])
-    for number in range(FOLDS):
-        own = fold == number
-        fitted = tree.fit(X[~own], y[~own])
-        is_chance = isinstance(tree, DecisionTreeClassifier)
-        told = fitted.predict_proba(X[own])[:, -1] if is_chance else fitted.predict(X[own])
-        said[own], weights = told, weights + fitted.feature_importances_
-    return said, weights
-
-
-def _area_beyond_chance(score: Vector, member: NDArray[np.bool_]) -> float:
-    """Return the area under the curve, or one half where chance may have put it there."""
-    n, m = float(member.sum()), float((~member).sum())
-    area = (float(rankdata(score)[member].sum()) - 0.5 * n * (n + 1.0)) / (n * m)
-    error = np.sqrt((n + m + 1.0) / (12.0 * n * m))
-    return area if area - 0.5 > CHANCE * error else 0.5
+        return 0.0
+    rows = member.T @ member
+    sums = member.T @ (member * away[:, None])
+    squares = np.divide(np.square(sums), rows, out=np.zeros_like(rows), where=rows > 0)
+    share = squares.reshape(p, CELLS, p, CELLS).sum(axis=(1, 3)) / total
+    filled = (rows > 0).reshape(p, CELLS, p, CELLS).sum(axis=(1, 3))
+    return float(np.max(share - (filled - 1) / len(residual)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -263,7 +264,7 @@ class SelfPacedClassifier(
         """Fit the rows of a source on an engine, and store what was found."""
         engine = clusters.find_engine(self.engine, self.n_jobs, source)
         source, penalty = clusters.with_countable_weights(source, Ridge(settings.strength), engine)
-        settings = parameters.with_strength(settings, penalty)
+        settings = replace(settings, strength=float(penalty.quadratic_strength or 0.0))
         plain = Problem(Coordinates(bool(self.fit_intercept)), Squared(), Hard())
         with (
             one_blas_thread(),

@@ -10,7 +10,6 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from easyfirst.consensus.admm import OVER_RELAXATION, AdmmSettings
-from easyfirst.consensus.classes import LabelSettings
 from easyfirst.consensus.rounds import RoundSettings
 from easyfirst.losses import Loss, Squared
 from easyfirst.penalties import NoPenalty, Penalty
@@ -96,11 +95,6 @@ def with_room_for(
             f"use solver='auto' with a quadratic penalty, or select or combine columns first"
         )
     return settings
-
-
-def with_strength(settings: LabelSettings, penalty: Penalty) -> LabelSettings:
-    """Return settings with the strength of a quadratic penalty."""
-    return replace(settings, strength=float(penalty.quadratic_strength or 0.0))
 
 
 def default_regularizer(schedule: PaceSchedule) -> SelfPacedRegularizer:
