@@ -648,6 +648,7 @@ def test_distances_are_found_beside_the_first_fit_where_cores_may_be_shared(monk
         return search(sample, rng)
 
     monkeypatch.setattr(starts, "_screens_that_matter", watched)
+    monkeypatch.setattr(starts, "FOR_A_THREAD", 12_000)  # fewer numbers are not worth one
     rows = corrupted_rows(n=3000, p=4)
     model = SelfPacedRegressor(n_jobs=n_jobs).fit(rows.X, rows.y)
     assert seen == [n_jobs == 1]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from scipy.special import expit, ndtr
@@ -22,6 +22,7 @@ from easyfirst.summaries import BINS_PER_OCTAVE, N_BINS, LossSummary, bin_edges
 ROOT_2PI = float(np.sqrt(2.0 * np.pi))
 WINDOW = 8.0  # half-width, in scales, of the window in which the corrupted part is flat
 SMALL_WINDOW = 10.0  # the same for a hundred rows or fewer, where the scale itself is uncertain
+NO_WEIGHT = 16.0  # scales from which no row has a weight, whatever the odds
 FINEST = 1.0 / 32.0  # of a scale: residuals below tell nothing more about it
 PSEUDO_ROWS = 0.35  # corrupted rows taken for granted on each side: no finite row is ever certain
 PRIOR_ROWS = 20.0  # rows' worth of the overall clean share in a batch's own
@@ -126,16 +127,14 @@ def fit_mixture(
     spent = 0.0 if losses.studentized else float(losses.n_coef)
     settled = fitted is not None
     for _ in range(MOST_WINDOWS):
-        last = int(np.clip(np.searchsorted(edges, half_width * scale), 8, N_BINS - 1))
-        # Far inside the scale all bins say the same, so they are taken together.
-        first = int(np.clip(np.searchsorted(edges, FINEST * scale), 1, last - 1))
+        first, last = _window(edges, scale, half_width)
         counts, known = losses.merged, (0.0, 0.0)
         if losses.trusted is not None:
             counts = counts - losses.trusted
             near = losses.trusted[:, :last].sum(axis=0)
             squares = np.square(bin_middles(losses.anchor)[:last])
             known = (float(near.sum()), float(near @ squares))
-        counts = np.hstack([counts[:, :first].sum(axis=1, keepdims=True), counts[:, first:last]])
+        counts = _joined(counts, first, last)
         window = _Window(counts, np.append(0.0, edges[first : last + 1]), floor, spent, known)
         fitted = _most_likely(
             window, scale, fitted, max_iter, tol if settled else max(tol, ROUGHLY)
@@ -165,8 +164,10 @@ def clean_shares(losses: LossSummary, mixture: CleanMixture) -> Matrix:
     rows' worth: where rows are many they speak for themselves.
     """
     overall = np.array([mixture.share])
-    by_band = _likely_shares(losses.counts.sum(axis=0), mixture, overall, losses)
     n_batches, n_bands = losses.counts.shape[:2]
+    if n_batches == n_bands == 1:
+        return overall[None]
+    by_band = _likely_shares(losses.counts.sum(axis=0), mixture, overall, losses)
     if n_batches == 1:
         return by_band[None]
     prior = np.tile(by_band, n_batches)
@@ -183,12 +184,8 @@ def _likely_shares(
     halved towards the bracket where they leave it, find the maximum. The prior enters as rows
     that are clean in that share.
     """
-    edges = bin_edges(losses.anchor)
-    last = max(int(np.searchsorted(edges, WINDOW * mixture.scale)), 1)
-    # Far inside the scale all bins say the same, so they are taken together.
-    first = min(max(int(np.searchsorted(edges, FINEST * mixture.scale)), 1), last)
-    inner = counts[:, :, :first].sum(axis=2, keepdims=True)
-    observed = np.concatenate([inner, counts[:, :, first:last]], axis=2).reshape(len(counts), -1)
+    first, last = _window(bin_edges(losses.anchor), mixture.scale, WINDOW)
+    observed = _joined(counts, first, last).reshape(len(counts), -1)
     middles = bin_middles(losses.anchor)
     odds = mixture.flat_odds(np.append(0.0, middles[first:last])).ravel()
     outside = counts[:, :, last:].sum(axis=(1, 2))
@@ -211,11 +208,24 @@ def _likely_shares(
     return np.asarray(share)
 
 
+def _window(edges: Vector, scale: float, half_width: float) -> tuple[int, int]:
+    """Return the first bin that counts for itself and the end of a window, in scales.
+
+    Far inside the scale all bins say the same, so they are taken together.
+    """
+    first, last = np.searchsorted(edges, (FINEST * scale, half_width * scale)).tolist()
+    last = min(max(last, 8), N_BINS - 1)
+    return min(max(first, 1), last - 1), last
+
+
+@lru_cache(maxsize=8)
 def bin_middles(anchor: float) -> Vector:
     """Return one |residual| per bin to stand for it."""
     edges = bin_edges(anchor)
     inner = np.sqrt(edges[1:-2] * edges[2:-1])
-    return np.concatenate(([0.0], inner, [edges[-2]]))
+    middles = np.concatenate(([0.0], inner, [edges[-2]]))
+    middles.flags.writeable = False  # shared by all who ask
+    return middles
 
 
 def information(losses: LossSummary, mixture: CleanMixture) -> tuple[float, float]:
@@ -224,11 +234,18 @@ def information(losses: LossSummary, mixture: CleanMixture) -> tuple[float, floa
     The second is how many clean rows the weighted rows are worth to the coefficients; their
     ratio is how much further than the weighted fit the maximum of the likelihood lies.
     """
-    middle = bin_middles(losses.anchor)
+    first, last = _window(bin_edges(losses.anchor), mixture.scale, NO_WEIGHT)
+    middle = np.append(0.0, bin_middles(losses.anchor)[first:last])
+    counts = _joined(losses.merged, first, last)
     posterior = mixture.posterior(middle)[0]
-    squared = np.minimum(np.square(middle / mixture.scale), LARGEST_EXPONENT)
-    slope = posterior * (1.0 - (1.0 - posterior) * squared)
-    return float(np.sum(losses.merged * posterior)), float(np.sum(losses.merged * slope))
+    slope = posterior * (1.0 - (1.0 - posterior) * np.square(middle / mixture.scale))
+    return float(np.vdot(counts, posterior)), float(np.vdot(counts, slope))
+
+
+def _joined(counts: Matrix, first: int, last: int) -> Matrix:
+    """Return the counts of a window's bins, those before the first one together."""
+    inner = counts[..., :first].sum(axis=-1, keepdims=True)
+    return np.concatenate([inner, counts[..., first:last]], axis=-1)
 
 
 def shortfall(losses: LossSummary, mixture: CleanMixture) -> float:
@@ -252,7 +269,7 @@ def log_likelihood(losses: LossSummary, mixture: CleanMixture) -> float:
     Beyond the window no model is assumed, so a far row counts by how many lie near it.
     """
     edges = bin_edges(losses.anchor)
-    last = int(np.clip(np.searchsorted(edges, WINDOW * mixture.scale), 8, N_BINS - 1))
+    last = _window(edges, mixture.scale, WINDOW)[1]
     width = np.diff(edges[: last + 1])
     clean = mixture.clean * np.diff(ndtr(edges[: last + 1] / mixture.scale))
     near = clean + np.array([[mixture.below], [mixture.above]]) * width
@@ -297,7 +314,7 @@ def corrupted_interval(
     draws some corrupted rows into the middle, which is corrected for.
     """
     edges = bin_edges(losses.anchor)
-    last = int(np.clip(np.searchsorted(edges, WINDOW * mixture.scale), 8, N_BINS - 1))
+    last = _window(edges, mixture.scale, WINDOW)[1]
     scaled = edges[: last + 1] / mixture.scale
     width = np.diff(edges[: last + 1])
     mass = np.diff(ndtr(scaled))

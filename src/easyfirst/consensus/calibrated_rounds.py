@@ -109,7 +109,9 @@ class _Rounds:
     losses: LossSummary | None = None
     is_first: bool = True
     whitener: Whitener | None = None  # by which the last fit judged its rows
+    gram_of_every_row: Matrix | None = None
     root_of_every_row: Matrix | None = None  # of the inverse Gram matrix
+    fresh_whitener: Whitener | None = None  # of the matrix and the step as they are now
     keeps_every_row: bool = False  # since none looked clean any more
     ahead: Vector | None = None  # the part of the last step that was not taken
     progress: Progress = field(default_factory=Progress)
@@ -120,6 +122,7 @@ class _Rounds:
         fit = solver.fit_every_row()
         rounds = cls(fleet, settings, solver, fit.solution, fit.weightings, EVERY_ROW)
         rounds._take(fit)
+        rounds.gram_of_every_row = fit.statistics.matrix
         return rounds
 
     @classmethod
@@ -234,7 +237,7 @@ class _Rounds:
         self.weightings, self.statistics = fit.weightings, fit.statistics
         self.solution = fit.solution
         if not keeps_gram:
-            self.gram = fit.statistics.matrix
+            self.gram, self.fresh_whitener = fit.statistics.matrix, None
 
     def _give_up(self, losses: LossSummary) -> Weightings:
         """Keep every row from now on: no row is more likely clean than not."""
@@ -271,19 +274,25 @@ class _Rounds:
         assert self.losses is not None
         if self.pace.width is None or not self.schedule.is_final(self.pace):
             self.progress.start_anew()
-            self.ahead = None
+            self.ahead = self.fresh_whitener = None
             return
         step = self.solution.z - last
         length = 1.0
         if self.solver.is_exact:
-            advice = self.schedule.stretch(self.pace, self.losses)
-            length = self.progress.step_length(advice, few_rows=self.settings.studentize)
+            if self.settings.studentize:
+                length = self.progress.length_of_few_rows(step, self._curve)
+            else:
+                advice = self.schedule.stretch(self.pace, self.losses)
+                length = self.progress.length_by_advice(advice)
             self.solution = self.solution.moved_to(last + length * step)
-            self.ahead = (1.0 - length) * step
-        size = float(step @ self.solver.curve(self.fit, step))
+            self.ahead, self.fresh_whitener = (1.0 - length) * step, None
+        size = float(step @ self._curve(step))
         moved = length * float(np.sqrt(max(size, 0.0) / (0.5 * self.pace.width * step.size)))
         if self.progress.note(moved, preconditioned=self.preconditioner is not None):
             self.preconditioner = None
+
+    def _curve(self, direction: Vector) -> Vector:
+        return self.solver.curve(self.fit, direction)
 
     def _points(self) -> Matrix:
         """Return the coefficients by which each batch judges its rows."""
@@ -296,9 +305,14 @@ class _Rounds:
         if not wanted or self.gram is None:
             return None
         if self.root_of_every_row is None:
-            everyone = self.fleet.form(self.fleet.every_row())
-            self.root_of_every_row = self._inverse_root(everyone.pooled_gram)
-        return Whitener(self._inverse_root(self.gram), self.root_of_every_row, self.ahead)
+            if self.gram_of_every_row is None:
+                everyone = self.fleet.form(self.fleet.every_row())
+                self.gram_of_every_row = everyone.pooled_gram
+            self.root_of_every_row = self._inverse_root(self.gram_of_every_row)
+        if self.fresh_whitener is None:
+            root = self._inverse_root(self.gram)
+            self.fresh_whitener = Whitener(root, self.root_of_every_row, self.ahead)
+        return self.fresh_whitener
 
     def _inverse_root(self, matrix: Matrix) -> Matrix:
         objective = self.solver.objective

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg as la
 from numpy.typing import NDArray
+from scipy.linalg import lapack
 
 from easyfirst.consensus import proximal
 from easyfirst.consensus.solution import Solution
@@ -179,7 +179,7 @@ class _Scaled:
         n_unused = int(np.sum(self.scale == 0))
         factored = _factor(self.matrix) if least == 0.0 else None
         if factored is not None and factored[1] > SINGULAR * np.max(self.rounding, initial=1.0):
-            solved = la.cho_solve((factored[0], True), target, check_finite=False)
+            solved = lapack.dpotrs(factored[0], target, lower=True)[0] if len(target) else target
             return np.asarray(solved * self.scale), len(rhs) - n_unused
         values, basis = self.directions(least)
         solved = basis @ ((basis.T @ target) / values)
@@ -196,11 +196,7 @@ class _Scaled:
         """Return R with R R' the inverse of the matrix as it was, zero where that is singular."""
         factored = _factor(self.matrix) if least == 0.0 else None
         if factored is not None and factored[1] > WELL_CONDITIONED:
-            identity = np.eye(len(self.scale))
-            root = la.solve_triangular(
-                factored[0], identity, lower=True, trans="T", check_finite=False
-            )
-            return np.asarray(self.scale[:, None] * root)
+            return np.asarray(self.scale[:, None] * _inverse_transposed(factored[0]))
         values, basis = self.directions(least)
         return np.asarray(self.scale[:, None] * basis / np.sqrt(values))
 
@@ -279,9 +275,7 @@ def supported_basis(gram: Matrix, least: float) -> Matrix:
     scaled = gram * scale[:, None] * scale
     factored = _factor(scaled)
     if factored is not None and factored[1] > least:
-        identity = np.eye(len(scale))
-        root = la.solve_triangular(factored[0], identity, lower=True, trans="T", check_finite=False)
-        return np.asarray(scale[:, None] * root)
+        return np.asarray(scale[:, None] * _inverse_transposed(factored[0]))
     values, vectors = la.eigh(scaled, check_finite=False)
     kept = values > least * np.max(values, initial=0.0)
     return np.asarray(scale[:, None] * vectors[:, kept] / np.sqrt(values[kept]))
@@ -321,8 +315,8 @@ def inverse_diagonal(gram: Matrix) -> Vector:
     scaled = gram * scale[:, None] * scale
     factored = _factor(scaled)
     if factored is not None and factored[1] > WELL_CONDITIONED:
-        (invert,) = la.get_lapack_funcs(("potri",), (scaled,))
-        return np.asarray(np.diagonal(invert(factored[0], lower=True)[0]) * np.square(scale))
+        inverse = lapack.dpotri(factored[0], lower=True)[0]
+        return np.asarray(np.diagonal(inverse) * np.square(scale))
     values, vectors = la.eigh(scaled, check_finite=False)
     kept = values > values[-1] * SINGULAR * len(values)
     basis = vectors[:, kept]
@@ -347,14 +341,20 @@ def inverse_root(
     return np.vstack([np.hstack([root, np.zeros((len(root), 1))]), last])
 
 
+def _inverse_transposed(factor: Matrix) -> Matrix:
+    """Return the transposed inverse of a lower triangular matrix, whatever stands above it."""
+    if not len(factor):
+        return factor
+    return np.asarray(np.tril(lapack.dtrtri(factor, lower=True)[0]).T)
+
+
 def _factor(matrix: Matrix) -> tuple[Matrix, float] | None:
     """Return the lower Cholesky factor and the reciprocal condition number in the 1-norm."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", la.LinAlgWarning)
-            factor = la.cho_factor(matrix, lower=True, check_finite=False)[0]
-    except la.LinAlgError:
+    if not len(matrix):
+        return matrix, 1.0
+    # LAPACK itself: of small matrices, SciPy's checks take longer than the factor.
+    factor, failed = lapack.dpotrf(matrix, lower=True, clean=False)
+    if failed:
         return None
-    (condition,) = la.get_lapack_funcs(("pocon",), (matrix,))
-    reciprocal, _ = condition(factor, np.linalg.norm(matrix, 1), uplo="L")
+    reciprocal, _ = lapack.dpocon(factor, float(np.abs(matrix).sum(axis=0).max()), uplo="L")
     return factor, float(reciprocal)

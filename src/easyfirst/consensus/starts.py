@@ -52,6 +52,7 @@ from easyfirst.contracts import Matrix, Pace, Spread, Vector
 from easyfirst.local.design import dense
 from easyfirst.local.far_rows import FarRule
 from easyfirst.schedules import Calibrated, CalibratedPace
+from easyfirst.workers import FOR_A_THREAD
 
 SMALLEST_SAMPLE, LARGEST_SAMPLE, ROWS_PER_COEFFICIENT = 20_000, 50_000, 125
 GROWTH, MOST_GROWTH = 3, 9  # a sample whose fit is hollow is drawn again, larger
@@ -108,13 +109,14 @@ class SampleFit:
         """Return where the fit of all rows begins.
 
         Where the sample is much smaller than the data, its Gram matrix preconditions the
-        first rounds on all rows; likewise where it is all of the data in one batch. Several batches
-        have clean shares of their own, which the sample's rounds did not know.
+        first rounds on all rows; likewise where it is all of the data. Several batches have clean
+        shares of their own, which the sample's rounds did not know, but that changes the matrix
+        by little.
         """
         times = fleet.total_weight / self.whole.fleet.total_weight
         start = continued(self.fit, times)
         n_rows, n_sampled = sum(fleet.n_rows), self.whole.n_samples
-        is_same = n_rows == n_sampled and fleet.n_batches == 1
+        is_same = n_rows == n_sampled
         saves = is_same or n_rows >= WORTH_PRECONDITIONING * n_sampled
         if start.gram is None or not (saves and is_well_conditioned(start.gram)):
             return start
@@ -240,8 +242,9 @@ def _best_fit(
     if sample.rows.n_features > SCREENED_FEATURES or few_rows:
         return SampleFit(sample.fit(on_round), sample)
     # Distances in X need no fit, and a core is idle now and then while the first one runs.
+    is_long = sample.n_samples * sample.rows.n_features >= FOR_A_THREAD
     first, screens = _side_by_side(
-        sample.fleet.spread,
+        sample.fleet.spread if is_long else map,
         lambda: sample.fit(on_round),
         lambda: _screens_that_matter(sample, rng),
     )

@@ -75,6 +75,8 @@ def _loaded(
     """Load the batches, a few runs of them per thread: a task for each would cost more itself."""
     length = max(1, -(-len(partitions) // (RUNS * n_threads)))
     runs = [partitions[k : k + length] for k in range(0, len(partitions), length)]
+    if len(runs) == 1:  # starting a thread takes longer than one batch in memory
+        return [part.load() for part in partitions]
     return [batch for run in pool.map(lambda run: [p.load() for p in run], runs) for batch in run]
 
 

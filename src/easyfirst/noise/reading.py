@@ -18,13 +18,19 @@ SHARE_STEPS = 30  # of expectation maximisation for the shares of batches
 
 
 def normal_fits(losses: LossSummary, mixture: CleanMixture) -> bool:
-    """Return whether the residuals near zero look as a normal and a flat part say they should."""
-    edges = CELLS * mixture.scale
+    """Return whether the residuals near zero look as a normal and a flat part say they should.
+
+    The scale is that of new rows. Those that were fitted lie closer, by the share of the clean
+    rows that the coefficients took.
+    """
+    spent = 0.0 if losses.studentized else losses.n_coef / max(mixture.clean, 1.0)
+    scale = mixture.scale * float(np.sqrt(max(1.0 - spent, 0.25)))
+    edges = CELLS * scale
     bins = np.searchsorted(bin_edges(losses.anchor), edges)
     exact = bin_edges(losses.anchor)[bins]  # cells end where bins do
     observed = np.diff(np.append(0.0, np.cumsum(losses.merged, axis=1)[0])[bins])
     observed = np.stack([observed, np.diff(np.append(0.0, np.cumsum(losses.merged[1]))[bins])])
-    mass = mixture.clean * np.diff(ndtr(exact / mixture.scale))
+    mass = mixture.clean * np.diff(ndtr(exact / scale))
     expected = mass + np.array([[mixture.below], [mixture.above]]) * np.diff(exact)
     usable = expected >= 5.0
     surplus = np.square(observed - expected) / np.maximum(expected, LEAST)
