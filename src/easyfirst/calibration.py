@@ -125,7 +125,8 @@ def fit_mixture(
         scale = max(start, floor)
     half_width = WINDOW + (SMALL_WINDOW - WINDOW) * min(1.0, 100.0 / losses.total)
     spent = 0.0 if losses.studentized else float(losses.n_coef)
-    settled = fitted is not None
+    # Where rough numbers will do, those of the first window that the scale stays in are enough.
+    settled = fitted is not None or tol >= ROUGHLY
     for _ in range(MOST_WINDOWS):
         first, last = _window(edges, scale, half_width)
         counts, known = losses.merged, (0.0, 0.0)

@@ -14,6 +14,7 @@ import numpy as np
 
 from easyfirst.calibration import (
     GRANTED,
+    ROUGHLY,
     CleanMixture,
     clean_shares,
     fit_mixture,
@@ -251,7 +252,7 @@ class Calibrated(PaceSchedule):
             return _hard(self.first(losses).value, step)
         spent = max(1.0 - q / selected, 0.25)
         start = math.sqrt(losses.mean_loss_below(pace.value) / spent)
-        mixture = fit_mixture(losses, start, max_iter=60, tol=1e-3, granted=self.granted)
+        mixture = fit_mixture(losses, start, max_iter=60, tol=ROUGHLY, granted=self.granted)
         # A handful of rows can always be fitted exactly: that alone is no clean part.
         enough = information(losses, mixture)[1] > min(1.5 * q + 30.0, 0.3 * losses.total)
         wide = math.sqrt(pace.value) > 2.5 * mixture.scale

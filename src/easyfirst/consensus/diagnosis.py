@@ -23,6 +23,7 @@ LEAST_ROWS = 4.0  # clean rows' worth of information per coefficient below which
 # Spread of squared residuals along a direction of X, in clean variances: 2 half-way between two
 # equal models, 0.6 for noise whose standard deviation goes with exp(x / 2).
 BETWEEN, SUSPICIOUS = 1.2, 1.0
+HOPELESS = 1.0  # what chance alone explains, so that twice as much says no more than two models do
 CLEARLY_MORE = 1.25  # clean rows per scale of a second model by which it is the one to return
 RIVAL = 0.8  # a second model with this share of the first one's clean rows leaves the choice open
 PASSED = 5.0  # a growing pace finds clean parts up to a fifth of it at the latest
@@ -213,7 +214,8 @@ def _spread_along_design(sample: Sample, fit: RoundsResult) -> tuple[float, floa
     residual = sample.residual(part, fit.solution.z)
     total = v.sum()
     nowhere = 0.0, np.inf, np.zeros(q)
-    if not total > 0:
+    chance = float(np.sqrt(8.0 * q / max(total, 1e-300)))
+    if chance > HOPELESS:
         return nowhere
     squares = np.minimum(np.square(residual / mixture_of(fit).scale), 9.0)
     known = fit.statistics
@@ -227,7 +229,7 @@ def _spread_along_design(sample: Sample, fit: RoundsResult) -> tuple[float, floa
     if k == 0:
         return nowhere
     values, vectors = la.eigh(basis.T @ excess @ basis, subset_by_index=[k - 1, k - 1])
-    return float(values[0]), float(np.sqrt(8.0 * q / total)), basis @ vectors[:, 0]
+    return float(values[0]), chance, basis @ vectors[:, 0]
 
 
 @dataclass(frozen=True, eq=False)

@@ -122,7 +122,7 @@ def _may_be_told(X: Matrix, residual: Vector, aside: NDArray[np.bool_]) -> bool:
         return False
     p = X.shape[1]
     # One column for each group of each column of X.
-    member = np.zeros((len(X), p * CELLS))
+    member = np.zeros((len(X), p * CELLS), dtype=np.float32)
     member[np.arange(len(X)), _groups(X, CELLS) + CELLS * np.arange(p)[:, None]] = 1.0
     kept = ~aside
     return _told_by_pairs(member, residual, p) > HINT * SIDES or (
@@ -130,14 +130,17 @@ def _may_be_told(X: Matrix, residual: Vector, aside: NDArray[np.bool_]) -> bool:
     )
 
 
-def _told_by_pairs(member: Matrix, residual: Vector, p: int) -> float:
-    """Return the largest share of the variance between the cells of two columns, beyond chance."""
+def _told_by_pairs(member: NDArray[np.float32], residual: Vector, p: int) -> float:
+    """Return the largest share of the variance between the cells of two columns, beyond chance.
+
+    In single precision: it only says whether to look closer.
+    """
     away = residual - residual.mean() if residual.size else residual
     total = float(away @ away)
     if residual.size < 10 * LEAST_SET_ASIDE or total == 0.0:
         return 0.0
     rows = member.T @ member
-    sums = member.T @ (member * away[:, None])
+    sums = member.T @ (member * away.astype(np.float32)[:, None])
     squares = np.divide(np.square(sums), rows, out=np.zeros_like(rows), where=rows > 0)
     share = squares.reshape(p, CELLS, p, CELLS).sum(axis=(1, 3)) / total
     filled = (rows > 0).reshape(p, CELLS, p, CELLS).sum(axis=(1, 3))
