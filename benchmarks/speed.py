@@ -55,7 +55,7 @@ class Plan:
     sparse: tuple[int, int] = (200_000, 20_000)
     phases: tuple[int, int] = (1_000_000, 100)
     small: tuple[tuple[int, int], ...] = ((50, 3), (200, 5), (2_000, 10), (10_000, 20))
-    wide: tuple[int, ...] = (10, 30, 100, 200, 400, 700, 1_000, 1_400, 2_000)
+    wide: tuple[int, ...] = (10, 30, 100, 200, 400, 700, 1_000, 1_400, 2_000, 2_800, 4_000)
     wide_rows: int = 20_000
 
 
@@ -297,9 +297,14 @@ def small(page: Page, sizes: tuple[tuple[int, int], ...], repeats: int) -> None:
             page.promise(f"{n:,} x {p} within {limit} ms", f"{took:.0f} ms", took <= limit)
     ours, theirs = (
         np.median([_measuring.import_seconds(module) for _ in range(MORE * repeats)])
-        for module in ("easyfirst", "sklearn.linear_model")
+        for module in ("easyfirst.estimators.regressor", "sklearn.linear_model")
     )
     page.add(f"| import | {1000 * ours:.0f} | {1000 * theirs:.0f} |", "")
+    page.promise(
+        "importing the regressor at most 1.15 times scikit-learn's linear models",
+        f"{ours / theirs:.2f}",
+        ours <= 1.15 * theirs,
+    )
 
 
 def wide(page: Page, columns: tuple[int, ...], n: int, repeats: int) -> None:

@@ -54,11 +54,10 @@ def sandwich_errors(
     q = fleet.n_coef
     root = inverse_root(gram, None)
     half = root.T @ outer @ root
-    where = np.eye(q)
     shift = fleet.problem.coordinates.shift
     if shift is not None:
-        where[-1, :-1] = -shift  # the intercept is meant where the columns are zero
-    variance = np.sum((where @ root) * (where @ root @ half), axis=1)
+        root[-1] -= shift @ root[:-1]  # the intercept is meant where the columns are zero
+    variance = np.sum(root * (root @ half), axis=1)
     few = weight / max(weight - q, 1.0)
     unknown = np.isinf(inverse_diagonal(gram))
     errors = np.sqrt(np.maximum(variance, 0.0) * few) * weight / max(slope, 0.2 * weight)
