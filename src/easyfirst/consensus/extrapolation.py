@@ -112,7 +112,9 @@ def restrained(
     far, changed, prediction = np.zeros(len(y), dtype=bool), coef, first
     pull = FIRMLY * stands_for
     for _ in range(MOST_PULLS):
-        beyond = bounds.excess(prediction) > 0.0
+        # A row whose own y lies out there as well is not predicted too far.
+        overshoots = (prediction > y) == (prediction > bounds.low)
+        beyond = (bounds.excess(prediction) > 0.0) & overshoots
         if not np.any(beyond & ~far):
             break
         far |= beyond
