@@ -71,11 +71,13 @@ def test_clean_rows_are_kept_and_the_share_is_found_whatever_the_noise(noise, co
 
 @pytest.mark.parametrize("corruption", ["none", "uniform"])
 def test_normal_noise_stays_normal(corruption):
-    residual, _ = residuals("normal", corruption)
-    losses, mixture, model = read(residual)
-    assert normal_fits(losses, mixture)
-    assert model.is_normal
-    assert model.scale == pytest.approx(1.0, abs=0.05)
+    looks_normal = []
+    for seed in range(12):
+        losses, mixture, model = read(residuals("normal", corruption, seed)[0])
+        looks_normal.append(normal_fits(losses, mixture))
+        assert model.is_normal
+        assert model.scale == pytest.approx(1.0, abs=0.05)
+    assert sum(looks_normal) >= 9  # the others are looked at more closely, and found to be normal
 
 
 @pytest.mark.parametrize("noise", ["t(3)", "Laplace", "lognormal", "exponential"])

@@ -3,9 +3,10 @@
 A fit with probabilities can lock onto a part of the rows: on a curve it follows one stretch and
 calls the others corrupted. Where the residuals show no such dependence it is trusted. Where
 they do, a plain robust fit is made beside it, and the one whose predictions miss by less wins, a
-miss counting for no more than some scales so that corrupted rows have no say. Then the size of the
-noise may follow the prediction and the columns; rows are weighed by their precision if that costs
-the predictions nothing.
+miss counting for no more than some scales so that corrupted rows have no say: few scales where
+other rows form a bump of their own beside a majority. Then the size of the noise may follow the
+prediction and the columns, and the fit goes on by that noise; rows are weighed by their precision
+if the model is right about the middle, and that costs the predictions nothing.
 """
 
 from __future__ import annotations
@@ -315,7 +316,10 @@ class RobustRows:
         return NoiseState(coef, best.model, best_rule, best.kind)
 
     def precise(self, at: NoiseState) -> NoiseState:
-        """Return the fit with rows weighed by their precision, if that costs no accuracy."""
+        """Return the fit with rows weighed by their precision, if that costs no accuracy.
+
+        On a curve, precise rows would bend the line to where they are.
+        """
         if at.scale_rule.is_even or self.left_over(at).is_bent:
             return at
         precise = replace(at, is_precise=True)

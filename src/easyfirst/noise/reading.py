@@ -11,7 +11,7 @@ from easyfirst.noise.model import LEAST, NoiseModel
 from easyfirst.summaries import LossSummary, bin_edges
 
 CELLS = np.array([0.0, 0.3, 0.6, 0.9, 1.2, 1.5, 1.8, 2.1, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 8.0])
-MISFIT = 4.0  # standard deviations of chi-square beyond which the normal mixture does not fit,
+MISFIT = 2.0  # standard deviations of chi-square beyond which the normal mixture does not fit,
 VISIBLE = 2e-4  # and the least chi-square per row worth a second look
 SHAPE_UNKNOWN = 2.0  # how much wider an interval for the share is because the shape is estimated
 SHARE_STEPS = 30  # of expectation maximisation for the shares of batches

@@ -1,0 +1,86 @@
+"""What is returned where the calibrated fit alone would do harm, and where it is right."""
+
+import numpy as np
+import pytest
+
+from easyfirst import SelfPacedRegressor
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+
+def fitted(X, y):
+    return SelfPacedRegressor().fit(X, y)
+
+
+def leaves_the_range(model, X, y):
+    prediction, width = model.predict(X), np.ptp(y)
+    return prediction.max() > y.max() + width or prediction.min() < y.min() - width
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_slope_from_the_middle_of_a_long_tailed_column_is_not_followed_to_its_end(seed):
+    rng = np.random.default_rng(seed)
+    X = np.column_stack([rng.gamma(4.0, 0.7, 3000), rng.normal(size=(3000, 3))])
+    X[:6, 0] = [1200.0, 600.0, 500.0, 230.0, 80.0, 60.0]
+    y = X[:, 1:] @ [1.0, -0.5, 0.3] - 0.12 * np.minimum(X[:, 0], 6.0) + 0.5 * rng.normal(size=3000)
+    model = fitted(X[1:], y[1:])
+    assert not leaves_the_range(model, X, y)
+    assert np.allclose(model.coef_[1:], [1.0, -0.5, 0.3], atol=0.1)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_row_far_out_whose_y_is_far_out_as_well_keeps_the_slope(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(1000, 3))
+    X[:2, 0] = [100.0, -60.0]
+    y = X @ [2.0, 1.0, 0.0] + 0.3 * rng.normal(size=1000)
+    assert np.allclose(fitted(X, y).coef_, [2.0, 1.0, 0.0], atol=0.05)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_new_row_off_a_direction_that_no_row_knows_is_predicted_within_range(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(1500, 3))
+    y = X @ [1.0, 0.5, 0.0] + 0.5 * rng.normal(size=1500)
+    X = np.column_stack([X, X[:, 0] + 1e-5 * (rng.normal(size=1500) + 0.1 * y)])
+    new = np.array([[0.0, 0.0, 0.0, 0.5]])
+    assert not leaves_the_range(fitted(X, y), new, y)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_shifted_block_that_x_tells_apart_does_not_outvote_the_majority(seed):
+    rng = np.random.default_rng(seed)
+    season = np.linspace(-1.5, 1.5, 800)
+    X = np.column_stack([season + 0.4 * rng.normal(size=800), rng.normal(size=(800, 4))])
+    y = X @ [1.0, 2.0, -1.0, 0.5, 0.0] + 0.3 * np.square(X[:, 0]) + 0.5 * rng.normal(size=800)
+    wrong = np.zeros(800, dtype=bool)
+    wrong[500:740] = True
+    model = fitted(X, y + 8.0 * wrong)
+    assert np.mean(model.weights_[wrong] < 0.5) > 0.95
+    assert np.mean(model.weights_[~wrong] < 0.5) < 0.1
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_rows_that_uneven_noise_explains_are_not_left_out_of_the_fit(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(1200, 4))
+    center = X @ [1.0, -1.0, 0.5, 0.0] + 0.4 * np.square(X[:, 0])
+    y = center + np.exp(1.2 * X[:, 0]) * rng.normal(size=1200)
+    model = fitted(X, y)
+    design = np.column_stack([X, np.ones(1200)])
+    plain = design @ np.linalg.lstsq(design, center, rcond=None)[0]
+    ours, best = (np.mean(np.abs(p - center)) for p in (model.predict(X), plain))
+    assert ours < 1.25 * best
+
+
+def test_a_fit_of_a_minority_is_not_kept_because_others_lie_far_out():
+    rng = np.random.default_rng(0)
+    kind = rng.random(700) < 0.45
+    X = np.column_stack([np.where(kind, 5.0, 0.0), rng.normal(size=(700, 3))])
+    slope = np.where(kind, 3.0, 1.0)
+    y = slope * X[:, 1] + X[:, 2] + 2.0 * kind + np.where(kind, 1.5, 0.2) * rng.normal(size=700)
+    model = fitted(X, y)
+    design = np.column_stack([X, np.ones(700)])
+    plain = design @ np.linalg.lstsq(design, y, rcond=None)[0]
+    ours, least_squares = (np.mean(np.abs(y - p)) for p in (model.predict(X), plain))
+    assert ours < 1.03 * least_squares
