@@ -1,11 +1,14 @@
 """Noisy labels: what is found of them, and that the model is not misled."""
 
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from sklearn.datasets import load_digits
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score, log_loss
 from sklearn.pipeline import make_pipeline
@@ -14,10 +17,13 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import easyfirst
 from easyfirst import SelfPacedClassifier
-from easyfirst.consensus.label_noise import estimate_noise
+from easyfirst.consensus import label_judging
+from easyfirst.consensus.label_noise import LabelNoise, estimate_noise, refined_noise
 from easyfirst.engines import Inline, Threads
 from easyfirst.errors import ModelFileError, NoSingleModelWarning
+from easyfirst.local import labels
 from easyfirst.local.label_judge import FOLDS, folds_of, without_noise
+from easyfirst.local.labels import expected_counts
 from easyfirst.penalties import Lasso, Ridge
 from easyfirst.schedules import Geometric, Quantile
 from test_engines import Forgetful
@@ -104,6 +110,7 @@ def test_labels_without_any_signal_are_taken_as_right():
     rng = np.random.default_rng(0)
     model = SelfPacedClassifier().fit(rng.normal(size=(1000, 3)), rng.integers(0, 2, 1000))
     assert model.selected_.all()
+    assert "no better than chance" in model.notes_[0]
 
 
 def test_bad_batches_are_named():
@@ -180,6 +187,77 @@ def test_rows_that_are_surely_wrong_keep_their_order():
     given = np.linspace(0.05, 0.95, 50)  # half of them beyond what the noise permits
     logits = without_noise(np.stack([1 - given, given], axis=1), noise)
     assert np.all(np.diff(logits[:, 1]) > 0)
+
+
+def test_noise_is_counted_where_most_rows_are_certain():
+    rng = np.random.default_rng(0)
+    right = rng.integers(0, 4, 3000)
+    given = np.where(rng.random(3000) < 0.3, (right + 1) % 4, right)
+    sure = 0.01 / 3 * np.ones((3000, 4))
+    sure[np.arange(3000), right] = 0.99
+    off = LabelNoise(0.8 * np.eye(4) + 0.2 * np.roll(np.eye(4), 1, axis=1), np.full(4, 0.01))
+    noise = refined_noise(off, sure, given, np.ones(3000))
+    expected = 0.7 * np.eye(4) + 0.3 * np.roll(np.eye(4), 1, axis=1)
+    np.testing.assert_allclose(noise.matrix, expected, atol=0.03)
+    np.testing.assert_allclose(noise.matrix.sum(axis=1), 1.0)
+    assert refined_noise(off, np.full((3000, 4), 0.25), given, np.ones(3000)) is off
+
+
+def test_ten_digits_that_are_given_as_the_next_one_are_found():
+    X, right = load_digits(return_X_y=True)
+    rng = np.random.default_rng(1)
+    given = np.where(rng.random(right.size) < 0.3, (right + 1) % 10, right)
+    model = SelfPacedClassifier().fit(X / 16.0, given)
+    expected = 0.7 * np.eye(10) + 0.3 * np.roll(np.eye(10), 1, axis=1)
+    np.testing.assert_allclose(model.label_noise_, expected, atol=0.05)
+    assert np.mean(model.suggested_labels_ == right) > 0.97
+
+
+@pytest.mark.parametrize(("is_curved", "fits"), [(False, 1), (True, FOLDS)])
+def test_boosters_are_fitted_where_linear_models_miss_something(is_curved, fits):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(12_000, 3))
+    score = 4.0 * (np.square(X).sum(axis=1) - 2.5) if is_curved else 2.0 * X.sum(axis=1)
+    right = (score + rng.logistic(size=12_000) > 0).astype(int)
+    given = np.where(rng.random(12_000) < 0.2, 1 - right, right)
+    with mock.patch.object(label_judging, "_booster", wraps=label_judging._booster) as booster:
+        model = SelfPacedClassifier().fit(X, given)
+    assert booster.call_count == fits
+    np.testing.assert_allclose(model.label_noise_[[0, 1], [1, 0]], 0.2, atol=0.05)
+
+
+def test_more_rows_than_the_sample_are_fitted_to_the_optimum():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30_000, 3))
+    X[:, 2] = rng.random(30_000) < 0.0005  # hardly a row of the sample has it
+    y = (X[:, 0] - X[:, 1] + X[:, 2] + 0.1 * rng.logistic(size=30_000) > 0).astype(int)
+    model = SelfPacedClassifier().fit(X, y)
+    np.testing.assert_array_equal(model.label_noise_, np.eye(2))
+    plain = LogisticRegression(solver="newton-cholesky", tol=1e-10).fit(X, y)
+    np.testing.assert_allclose(model.coef_, plain.coef_, rtol=1e-5)
+    np.testing.assert_allclose(model.intercept_, plain.intercept_, rtol=1e-5, atol=1e-6)
+
+
+def test_rows_of_nearly_one_probability_count_as_one():
+    rng = np.random.default_rng(0)
+    second = rng.random(20_000)
+    right = np.stack([1.0 - second, second], axis=1)
+    given = np.eye(2)[(rng.random(20_000) < 0.1 + 0.7 * second).astype(int)]
+    weight, start = rng.random(20_000), np.array([[0.9, 0.1], [0.1, 0.9]])
+    joined = expected_counts(right, given, weight, start)
+    with mock.patch.object(labels, "GRAINS", 10_000):
+        alone = expected_counts(right, given, weight, start)
+    np.testing.assert_allclose(joined, alone, rtol=1e-3)
+    assert joined.sum() == pytest.approx(weight.sum())
+
+
+def test_the_status_says_what_was_done():
+    X, right, _ = clouds(400)
+    assert str(SelfPacedClassifier().fit(X, right).status_).startswith("Labels were judged, then")
+    few = SelfPacedClassifier().fit(X[:60], right[:60])
+    assert str(few.status_).startswith("The fit converged in")
+    with pytest.warns(ConvergenceWarning, match="within 1 steps; raise max_iter"):
+        SelfPacedClassifier(max_iter=1).fit(X[:60], right[:60])
 
 
 def test_trusted_and_rejected_rows_are_what_they_are_said_to_be():
@@ -265,9 +343,9 @@ def test_suspects_have_the_columns_of_cleanlab_and_keep_the_frame():
 def test_a_model_file_gives_every_bit_back(tmp_path):
     X, _, given = clouds(600, (0.3, 0.1, 0.0), n_classes=3)
     names = np.array(["ash", "beech", "cedar"])
-    for labels in (given, names[given], names[given].astype(object), given > 0):
-        weight = dict.fromkeys(np.unique(labels).tolist()[:1], 1.5)
-        model = SelfPacedClassifier(class_weight=weight, n_batches=2).fit(X, labels)
+    for y in (given, names[given], names[given].astype(object), given > 0):
+        weight = dict.fromkeys(np.unique(y).tolist()[:1], 1.5)
+        model = SelfPacedClassifier(class_weight=weight, n_batches=2).fit(X, y)
         path = tmp_path / "model.safetensors"
         model.save(path, overwrite=True)
         again = easyfirst.load(path)
@@ -281,7 +359,7 @@ def test_a_model_file_gives_every_bit_back(tmp_path):
         assert again.classes_.dtype == model.classes_.dtype
         assert again.class_weight[model.classes_.tolist()[0]] == 1.5
         np.testing.assert_array_equal(again.predict(X), model.predict(X))
-        assert len(again.suspects(X, labels)) == np.sum(~model.selected_)
+        assert len(again.suspects(X, y)) == np.sum(~model.selected_)
 
 
 @pytest.mark.filterwarnings("ignore::easyfirst.errors.NoSingleModelWarning")
@@ -307,8 +385,8 @@ def test_scikit_learns_model_and_its_onnx_predict_the_same(n_classes):
     session = runtime.InferenceSession(
         converted.SerializeToString(), providers=["CPUExecutionProvider"]
     )
-    labels = session.run(None, {"X": X.astype(np.float32)})[0]
-    assert np.mean(labels == model.predict(X)) > 0.99
+    told = session.run(None, {"X": X.astype(np.float32)})[0]
+    assert np.mean(told == model.predict(X)) > 0.99
 
 
 def test_summary_and_report_say_what_was_found(tmp_path):

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
-from scipy.special import logsumexp
+from scipy.special import expit, logit, logsumexp
 from scipy.stats import chi2
 from sklearn.ensemble import HistGradientBoostingClassifier
 from threadpoolctl import threadpool_limits
@@ -120,7 +120,7 @@ def _boosters(folds: _Folds, own: Matrix) -> tuple[Any, ...]:
     """Return a booster for every fold, or none where they know no more than linear models.
 
     Where rows are many, the first booster tells: labels of its fold have to be more probable with
-    it than by `own`, the logits of the linear models, alone.
+    it than by `own`, the logits of the linear models, alone, noise being allowed for.
     """
     if folds.rows.n_features > COLUMNS_FOR_BOOSTING:
         return ()
@@ -131,12 +131,41 @@ def _boosters(folds: _Folds, own: Matrix) -> tuple[Any, ...]:
         told = booster_probabilities(
             folds.rows.X[rows], folds.fold[rows], (first,), folds.n_classes
         )
+        own = _levelled(own, folds.codes, folds.weight)
         codes, weight = folds.codes[rows], folds.weight[rows]
         gain = _log_likelihood(told, own[rows], codes, weight)
         gain -= _log_likelihood(None, own[rows], codes, weight)
         if 2.0 * gain < chi2.isf(CHANCE, 1):
             return ()
     return (first, *(_booster(folds, number) for number in range(1, FOLDS)))
+
+
+def _levelled(own: Matrix, codes: NDArray[np.intp], weight: Vector) -> Matrix:
+    """Return logits of two classes as noise bends them: it keeps probabilities from zero and one.
+
+    A booster would know that of noisy labels, whatever else it knows.
+    """
+    if own.shape[1] != 2:
+        return own
+    score, is_second = own[:, 1] - own[:, 0], codes == 1
+
+    def chance(point: Vector) -> tuple[Vector, Vector]:
+        inner = expit(point[2] * score + point[3])
+        return inner, point[0] + (point[1] - point[0]) * inner
+
+    def objective(point: Vector) -> tuple[float, Vector]:
+        inner, second = chance(point)
+        seen = np.where(is_second, second, 1.0 - second)
+        pull = weight * np.where(is_second, -1.0, 1.0) / seen
+        bend = pull * (point[1] - point[0]) * inner * (1.0 - inner)
+        slope = [pull @ (1.0 - inner), pull @ inner, bend @ score, bend.sum()]
+        return -float(weight @ np.log(seen)), np.array(slope)
+
+    limits = [(LEAST_PROBABILITY, 0.5), (0.5, 1.0 - LEAST_PROBABILITY), (0.0, 10.0), (None, None)]
+    start = np.array([0.1, 0.9, 1.0, 0.0])
+    _, second = chance(minimize(objective, start, jac=True, method="L-BFGS-B", bounds=limits).x)
+    half = 0.5 * logit(second)
+    return np.stack([-half, half]).T
 
 
 def _log_likelihood(
