@@ -183,3 +183,18 @@ def test_transforms_and_penalties_are_honoured():
         model.partial_fit(X, y)
     one = SelfPacedRegressor(target_transform="log", penalty=Ridge(300.0)).fit(*joined(parts))
     np.testing.assert_allclose(model.coef_, one.coef_, rtol=0.02)
+
+
+@pytest.mark.parametrize("bad", [1, 3])
+def test_bad_batches_among_the_first_hide_no_later_change(bad):
+    rng, watch = np.random.default_rng(bad), DriftWatch()
+
+    def look(share):
+        clean = rng.random(200) < share
+        return watch.look(BatchSummary.of(clean.astype(float), rng.standard_normal(200)))
+
+    assert not any(look(0.2 if number in range(2, 2 + bad) else 0.8) for number in range(30))
+    found = [look(0.6) for _ in range(4)]
+    (drift,) = [each for each in found if each is not None]
+    assert drift.before == pytest.approx(0.8, abs=0.05)
+    assert drift.now == pytest.approx(0.6, abs=0.12)

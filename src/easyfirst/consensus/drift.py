@@ -1,12 +1,13 @@
 """Whether new batches differ from earlier ones: in their clean share, or in their noise.
 
-Both numbers are compared with their mean over earlier batches, in standard deviations of what
+Both numbers are compared with their median over earlier batches, in standard deviations of what
 chance makes of a batch of that size, and differences are added up (a CUSUM chart): a large change
 raises the alarm at once, a small one after some batches.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -18,7 +19,9 @@ SLACK = 0.75  # standard deviations of a batch that are no change
 LIMIT = 10.0  # sum of the others at which the alarm is raised
 FIRST = 8  # batches that are only learned from
 LEAST_ROWS = 20  # of a batch that is compared
-KNOWN = 100.0  # batches beyond which the mean follows slowly
+KNOWN = 100  # batches of which the median is known: it follows slowly
+WIDE = 1.4826  # normal scale of a median distance
+FEW = 4.0  # how many more times the variance of few values may be, times their number
 LARGEST = 6.0  # standard deviations: beyond, a batch counts as much as one there
 
 
@@ -63,30 +66,36 @@ class Drift:
 
 @dataclass(eq=False)
 class _Chart:
-    """One number per batch: its mean and variance so far, and what exceeds them, added up."""
+    """One number per batch: the last ones that were no change, and what exceeds them, added up.
 
-    mean: float = 0.0
-    variance: float = 0.0
-    count: int = 0
+    By medians, so that a few odd batches among those learned from hide no later change.
+    """
+
+    values: deque[float] = field(default_factory=lambda: deque(maxlen=KNOWN))
     high: float = 0.0
     low: float = 0.0
 
+    @property
+    def middle(self) -> float:
+        """The median of what was learned."""
+        return float(np.median(self.values))
+
     def moves(self, value: float, chance: float) -> bool:
         """Take in a value whose variance by chance is known; return whether it is an alarm."""
-        if self.count >= FIRST:
-            spread = np.sqrt(max(chance, self.variance) * (1.0 + 1.0 / self.count))
-            z = float(np.clip((value - self.mean) / max(spread, 1e-12), -LARGEST, LARGEST))
+        count = len(self.values)
+        if count >= FIRST:
+            middle = self.middle
+            spread = WIDE * float(np.median(np.abs(np.array(self.values) - middle)))
+            # Of few values the median distance may be small by chance.
+            known = max(chance, spread**2 * (1.0 + FEW / count)) * (1.0 + 0.5 * np.pi / count)
+            z = float(np.clip((value - middle) / max(np.sqrt(known), 1e-12), -LARGEST, LARGEST))
             self.high = max(0.0, self.high + z - SLACK)
             self.low = max(0.0, self.low - z - SLACK)
             if max(self.high, self.low) > LIMIT:
                 return True
             if max(self.high, self.low) > 0.5 * LIMIT:
                 return False  # what may be a change is not learned
-        step = 1.0 / min(self.count + 1.0, KNOWN)
-        off = value - self.mean
-        self.mean += step * off
-        self.variance += step * (off * (value - self.mean) - self.variance)
-        self.count += 1
+        self.values.append(value)
         return False
 
 
@@ -103,7 +112,7 @@ class DriftWatch:
         self.batches += 1
         if batch.rows < LEAST_ROWS:
             return None
-        known = float(np.clip(self.share.mean, 0.01, 0.99)) if self.share.count else 0.9
+        known = float(np.clip(self.share.middle, 0.01, 0.99)) if self.share.values else 0.9
         clean = max(batch.rows * batch.clean_share, 1.0)
         charts = (
             ("clean share", self.share, batch.clean_share, known * (1.0 - known) / batch.rows),
@@ -117,6 +126,8 @@ class DriftWatch:
         if not alarms:
             return None
         what, chart, value = alarms[0]
-        before, now = (chart.mean, value) if what == "clean share" else np.exp([chart.mean, value])
+        before, now = (
+            (chart.middle, value) if what == "clean share" else np.exp([chart.middle, value])
+        )
         self.share, self.noise = _Chart(), _Chart()
         return Drift(self.batches - 1, what, float(before), float(now))  # type: ignore[arg-type]

@@ -26,6 +26,7 @@ from easyfirst.estimators import clusters, label_notes, parameters, validation
 from easyfirst.estimators.callback_runner import CallbackRunner
 from easyfirst.estimators.clusters import SharedEngineMixin
 from easyfirst.estimators.label_reporting import LabelReportingMixin
+from easyfirst.estimators.partial_labels import PartialLabelsMixin
 from easyfirst.estimators.plugin_params import PlugInParamsMixin
 from easyfirst.estimators.regressor import in_row_order
 from easyfirst.estimators.reporting import rows_digest
@@ -49,7 +50,12 @@ NOISE_ATTRIBUTES = ("label_noise_", "corrupted_fraction_", "corrupted_interval_"
 
 
 class SelfPacedClassifier(
-    PlugInParamsMixin, SharedEngineMixin, LabelReportingMixin, ClassifierMixin, BaseEstimator
+    PlugInParamsMixin,
+    SharedEngineMixin,
+    LabelReportingMixin,
+    PartialLabelsMixin,
+    ClassifierMixin,
+    BaseEstimator,
 ):
     """Linear classification that finds wrong labels and is not misled by them.
 
@@ -210,6 +216,8 @@ class SelfPacedClassifier(
             Which rows are to take no part, as if they were absent; their weight is 0.
         """
         settings = self._checked()
+        for name in ("_stream", "_known_labels", "drift_"):  # of batches before
+            self.__dict__.pop(name, None)
         source, classes = self._source(X, y, sample_weight, batches, trusted, rejected)
         with CallbackRunner(self.callbacks, self.verbose, settings.max_rounds) as runner:
             self._fit_source(source, classes, settings, runner)
