@@ -1,7 +1,6 @@
 """`SelfPaced` around gradient boosting on corrupted targets, beside what else people do.
 
     python benchmarks/any_model.py [--seeds 2] [--rows 1500] [--only bike] [--out docs/any-model.md]
-    python benchmarks/any_model.py --labels [--seeds 3]  # tables of labels instead
 
 Needs the tables beside the repository; cleanlab and LightGBM (extra 'bench') join in if installed.
 """

@@ -63,3 +63,13 @@ def test_the_command_fits_boosting(tmp_path):
     refused = CliRunner().invoke(main, [*command, "--model", "boosting", "--ridge", "1"])
     assert refused.exit_code == 2
     assert "are for linear models" in refused.output
+
+
+def test_the_command_prints_what_a_curved_model_found(tmp_path):
+    table(curved=True, n=300).to_csv(tmp_path / "data.csv", index=False)
+    command = ["fit", str(tmp_path / "data.csv"), "-t", "price", "-o", str(tmp_path / "run")]
+    done = CliRunner().invoke(main, [*command, "--model", "auto"])
+    assert done.exit_code == 0, done.output
+    assert "A curved model (gradient boosting) was taken" in " ".join(done.output.split())
+    assert "rows that look wrong" in done.output
+    assert "Coefficients" not in done.output

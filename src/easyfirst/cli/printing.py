@@ -91,6 +91,8 @@ def _fix(row: Mapping[str, Any]) -> str:
 
 def print_coefficients(out: Console, records: Sequence[Mapping[str, Any]]) -> None:
     """Print coefficients with standard errors and intervals, if there are any."""
+    if not records:  # of a model that is not linear
+        return
     if "class" in records[0]:
         records = _by_column(records)
     shown = records if len(records) <= MOST_COEFFICIENTS else records[: MOST_COEFFICIENTS - 1]
