@@ -36,17 +36,29 @@ INTRODUCTION = """# Any model, corrupted targets
 
 Gradient boosting (`HistGradientBoostingRegressor(max_iter=50)`) on {rows:,} rows of a table, a
 share of whose targets is corrupted: replaced by uniform values three times as wide as the range
-of y, multiplied by 10, swapped between rows, replaced by -999, or a block of neighbouring rows
-shifted by three standard deviations. Made by `{command}` with {seeds} of rows and corruption:
-few, because a cell takes some {seconds:.0f} seconds of one core.
+of y, multiplied by 10, swapped between rows, replaced by -999, or shifted by three standard
+deviations in some of {batches} batches of rows (given as `batches=`). Made by `{command}`,
+{seeds} of rows and corruption; a fit of `SelfPaced` took {seconds:.0f} seconds of one core.
 
 **Error** is the mean absolute error on {tests:,} untouched test rows over that of the same model
 fitted to the clean rows alone. `bare` is the model on all rows, `absolute` the same with
 absolute-error loss, `Huber` LightGBM's Huber loss, `cleanlab` its `CleanLearning` around the same
-model. **Precision** and **recall** are of the rows that `SelfPaced` flags, recall among errors
-larger than {large:.0f} noise scales; **AP** is the average precision of the ranking of rows. The
-worst seed is in brackets. Tables, shares and kinds that are not listed were not measured.
+model. **Precision** is the share of wrong rows among those that `SelfPaced` flags, **recall** the
+share flagged of errors larger than {large:.0f} noise scales (the median residual out of fold,
+without corruption); **AP** is the average precision of the ranking of rows. The worst seed is in
+brackets. **Fits** are models fitted for one `SelfPaced.fit`.
 
+"""
+MISSES = """
+## Where it falls short
+
+- **Swapped values** look like those of other rows, and where predictions are far off anyway (bike
+  sharing, California, rents) few of them can be told for sure: compare AP with that of other kinds.
+- **C6H6** is nearly a function of one sensor. What is left over is not noise but what trees cannot
+  follow, most of it at rare high values, and some of these rows are set aside beside shifted
+  batches or many uniform values. The errors are large compared with a very small one.
+- **One shifted batch of ten** makes good rows of other batches look wrong in some tables, although
+  the rows of the batch are ranked first.
 """
 
 
@@ -156,6 +168,7 @@ def page(records: list[dict[str, Any]], n_rows: int, command: str) -> str:
             seeds=_counted(len({record["seed"] for record in records}), "seed"),
             seconds=float(np.mean([record["seconds"] for record in records])),
             tests=TEST_ROWS,
+            batches=BATCHES,
             large=LARGE,
         )
     ]
@@ -169,7 +182,7 @@ def page(records: list[dict[str, Any]], n_rows: int, command: str) -> str:
         row += [f"{100 * np.mean([r['flagged'] for r in own]):.1f} %"]
         row += [_mean(own, each) for each in ("precision", "recall", "AP", "cleanlab AP")]
         lines.append("| " + " | ".join([*row, f"{np.mean([r['fits'] for r in own]):.0f}"]) + " |\n")
-    return "".join(lines) + "\n" + _goals(records)
+    return "".join(lines) + "\n## Goals\n\n" + _goals(records) + MISSES
 
 
 def _counted(number: int, what: str) -> str:
@@ -184,6 +197,14 @@ def _mean(records: list[dict[str, Any]], name: str) -> str:
 def _with_worst(records: list[dict[str, Any]], name: str) -> str:
     values = [record[name] for record in records]
     return f"**{np.mean(values):.2f}** ({max(values):.2f})"
+
+
+def _is_precise(record: dict[str, Any]) -> bool:
+    return bool(record["precision"] >= 0.9)
+
+
+def _is_swapped(record: dict[str, Any]) -> bool:
+    return bool(record["kind"] == "swapped")
 
 
 def _goals(records: list[dict[str, Any]]) -> str:
@@ -203,17 +224,18 @@ def _goals(records: list[dict[str, Any]]) -> str:
             share(lambda r: not r["share"], lambda r: r["flagged"] <= 0.01),
         ),
         (
-            "20 % wrong: error at most 1.10",
-            share(lambda r: r["share"] == 0.2, lambda r: r["error"] <= 1.10),
+            "10 and 20 % wrong: error at most 1.10",
+            share(lambda r: r["share"] in (0.1, 0.2), lambda r: r["error"] <= 1.10),
         ),
         (
             "40 % wrong: error at most 1.25",
             share(lambda r: r["share"] == 0.4, lambda r: r["error"] <= 1.25),
         ),
         (
-            "Precision at least 0.9",
-            share(lambda r: r["share"] > 0, lambda r: r["precision"] >= 0.9),
+            "Precision at least 0.9, values not swapped",
+            share(lambda r: r["share"] and r["kind"] != "swapped", _is_precise),
         ),
+        ("Precision at least 0.9, swapped values", share(_is_swapped, _is_precise)),
         (
             "Recall of large errors at least 0.8",
             share(lambda r: r["share"] > 0, lambda r: r["recall"] >= 0.8),
