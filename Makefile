@@ -62,7 +62,7 @@ fuzz: $(VENV)/.fuzz ## Feed the loader of model files hostile files for FUZZ_SEC
 	$(BIN)/python fuzz/fuzz_model_files.py -max_total_time=$(FUZZ_SECONDS) -max_len=16384 \
 		-timeout=10 -rss_limit_mb=1024 -artifact_prefix=fuzz/ -print_final_stats=1
 
-torture: $(VENV)/.heavy ## Kill workers during ten whole fits on every cluster engine
+torture: $(VENV)/.heavy ## Kill workers and fits, break the disk, damage files: one table
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/torture.py
 
 # Twenty minutes on two quiet cores; `make bench BENCH=--quick` takes a look.

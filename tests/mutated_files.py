@@ -1,9 +1,10 @@
 """Read mutated copies of a Parquet or CSV file; run as a process, because readers may crash.
 
-    python mutated_files.py parquet FOLDER COUNT SEED
+    python mutated_files.py parquet FOLDER COUNT SEED [pieces]
 
-prints one JSON object: how many copies were refused, unchanged or silently changed, and whatever
-error was not of the documented type.
+reads them as sources of numbers, or as raw tables in pieces, and prints one JSON object: how many
+copies were refused, unchanged or silently changed, and whatever error was not of the documented
+type.
 """
 
 import json
@@ -19,6 +20,8 @@ import pyarrow.parquet as pq
 
 from easyfirst.errors import BadFileError
 from easyfirst.sources import read_csv, read_parquet
+from easyfirst.tables.errors import TableError
+from easyfirst.tables.pieces import table_in_pieces
 
 FEATURES = ["area", "rooms", "age"]
 
@@ -62,7 +65,15 @@ def values_of(kind, path):
     return b"".join(batch.X.tobytes() + batch.y.tobytes() for batch in batches)
 
 
-def main(kind, folder, count, seed):
+def pieces_of(kind, path):
+    del kind
+    table = table_in_pieces(path, piece_bytes=1)
+    rows = [rows.select([*FEATURES, "price"]) for _, rows in table.tables()]
+    return repr([each.to_pydict() for each in rows]).encode()
+
+
+def main(kind, folder, count, seed, how="numbers"):
+    values_of = READERS[how]
     resource.setrlimit(resource.RLIMIT_AS, (6 << 30, 6 << 30))
     path = Path(folder) / f"rows.{kind}"
     write_original(kind, path)
@@ -73,7 +84,7 @@ def main(kind, folder, count, seed):
         began = time.process_time()
         try:
             same = values_of(kind, path) == expected
-        except BadFileError:
+        except (BadFileError, TableError):
             found["refused"] += 1
         except Exception as error:
             plain = isinstance(error, ValueError) and "there are no rows" in str(error)
@@ -88,5 +99,7 @@ def main(kind, folder, count, seed):
     print(json.dumps(found))
 
 
+READERS = {"numbers": values_of, "pieces": pieces_of}
+
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), *sys.argv[5:])

@@ -103,10 +103,11 @@ def test_nothing_but_bad_files_is_no_data(tmp_path):
 @pytest.mark.skipif(sys.platform != "linux", reason="limits on memory are those of Linux")
 @pytest.mark.parametrize("count", [150, pytest.param(2000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
-def test_mutated_files_are_refused_or_unchanged(tmp_path, kind, count):
+@pytest.mark.parametrize("how", ["numbers", "pieces"])
+def test_mutated_files_are_refused_or_unchanged(tmp_path, kind, count, how):
     script = Path(__file__).with_name("mutated_files.py")
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", str(script), kind, str(tmp_path), str(count), "0"],
+        [sys.executable, "-W", "ignore", str(script), kind, str(tmp_path), str(count), "0", how],
         capture_output=True,
         text=True,
         env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
@@ -114,6 +115,7 @@ def test_mutated_files_are_refused_or_unchanged(tmp_path, kind, count):
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["other"] == []
-    assert found["refused"] > 0.5 * count
+    # Any text is a value of a raw table of texts.
+    assert found["refused"] > (0.5 if (kind, how) != ("csv", "pieces") else 0.1) * count
     if kind == "parquet":  # a digit that became another is a number as good as any in CSV
         assert found["silent"] == []

@@ -2,10 +2,8 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
-import textwrap
 from contextlib import contextmanager
 
 import numpy as np
@@ -14,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
 
+import killed_fits
 from easyfirst import SelfPacedRegressor, read_duckdb, read_parquet
 from easyfirst.contracts import Batch
 from easyfirst.engines import Inline, OutOfCore
@@ -257,60 +256,17 @@ def test_other_code_is_never_reached(text):
         decode(stored)
 
 
-KILLED = """
-    import os, shutil, signal, sys
-    import numpy as np
-    from easyfirst import SelfPacedRegressor
-    from problems import corrupted_rows
-
-    folder, kills, seed = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-    rows, rng = corrupted_rows(n=1600, p=2), np.random.default_rng(seed)
-
-    def fit(at):
-        calls = 0
-        def count(frame, event, argument):
-            nonlocal calls
-            calls += 1
-            if calls == at:
-                os.kill(os.getpid(), signal.SIGKILL)
-        sys.setprofile(count)
-        try:
-            model = SelfPacedRegressor(n_batches=4, engine="inline").fit(
-                rows.X, rows.y, checkpoint=folder, resume=True
-            )
-        finally:
-            sys.setprofile(None)
-        return calls, (model.coef_.tobytes() + model.weights_.tobytes()).hex()
-
-    total, expected = fit(None)
-    complete = len(os.listdir(folder))
-    done = 0
-    while done < kills:
-        shutil.rmtree(folder)
-        begun = [float(rng.random()), float(rng.random())]  # the second kill hits a resumed fit
-        for share in begun:
-            child = os.fork()
-            if child == 0:
-                fit(1 + int(share * total))
-                os._exit(0)
-            status = os.waitpid(child, 0)[1]
-            done += os.WIFSIGNALED(status)
-        assert fit(None)[1] == expected, begun
-        assert len(os.listdir(folder)) == complete  # nothing half-written is left
-    print(done, "kills, all fits identical")
-"""
-
-
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="kills are those of POSIX systems")
-@pytest.mark.parametrize("kills", [4, pytest.param(30, marks=pytest.mark.slow)])
-def test_fits_killed_at_random_moments_end_with_the_same_bits(tmp_path, kills):
-    arguments = [str(tmp_path / "checkpoint"), str(kills), "0"]
+@pytest.mark.parametrize("engine", killed_fits.ENGINES)
+@pytest.mark.parametrize("kills", [2, pytest.param(30, marks=pytest.mark.slow)])
+def test_fits_killed_at_random_moments_end_with_the_same_bits(tmp_path, kills, engine):
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(KILLED), *arguments],
+        [sys.executable, "-W", "ignore", killed_fits.__file__, tmp_path, str(kills), "0", engine],
         capture_output=True,
         text=True,
         env=os.environ | {"PYTHONPATH": os.pathsep.join([os.path.dirname(__file__), *sys.path])},
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.endswith("identical\n")
-    shutil.rmtree(tmp_path / "checkpoint")
+    found = json.loads(done.stdout)
+    assert found["kills"] >= kills
+    assert found["other_bits"] == found["left_behind"] == 0
