@@ -31,12 +31,13 @@ tables beside the repository.
 
 """
 CONCLUSION = """
-Where it loses: single test rows far out in X. In California housing a few rows lie a hundred
-standard deviations out in a heavy-tailed column. A fit that follows the other rows extrapolates to
-them and predicts beyond any y; a note says how many training rows are predicted so and names the
-column, whose logarithm helps. In elevators, columns that nearly all rows agree in are left out (a
-note names them), because in other splits rows off them are predicted far beyond any y: that costs a
-few percent in splits without such rows. machine has 188 training rows.
+Where it loses: machine has 188 training rows and 21 test rows, which differ much between splits. In
+elevators, columns that nearly all rows agree in are left out (a note names them), because in other
+splits rows off them are predicted far beyond any y: that costs up to 5 percent in splits without
+such rows. In California housing a few rows lie a hundred standard deviations out in a heavy-tailed
+column; the slope that suits the other rows is given up for them, which costs 2 to 3 percent of the
+error in splits without such test rows and saves up to 30 percent in those with one. Solar has y = 0
+in most rows, and energy two kinds of buildings: intervals are too narrow there.
 """
 
 

@@ -202,6 +202,7 @@ def test_rejected_and_trusted_rows_are_those_of_all_targets():
         np.testing.assert_array_equal(model.weights_[rejected], 0.0)
 
 
+@pytest.mark.filterwarnings("ignore:11 rows are too few to tell wrong ones")
 @pytest.mark.parametrize("pace", [None, Quantile(0.5, 0.9), Constant()], ids=repr)
 def test_scikit_learn_knows_that_several_targets_are_taken(pace):
     model = SelfPacedRegressor(pace=pace)
