@@ -49,7 +49,7 @@ def test_wrong_labels_are_found_around_a_curve(rates):
     np.testing.assert_allclose(rates_found, rates, atol=0.08)
     new, _, _, truth = rings(seed=1)
     assert model.score(new, truth) > clone(TREE).fit(X, y).score(new, truth)
-    assert model.n_fits_ == 21
+    assert model.n_fits_ == 31
     low, high = model.corrupted_interval_
     assert low <= model.corrupted_fraction_ <= high
     del right
@@ -199,3 +199,17 @@ def test_lightgbm_is_wrapped():
     model = SelfPaced(lightgbm.LGBMRegressor(**small), n_repeats=1, n_folds=3).fit(X, values)
     assert np.mean(~model.selected_[:80]) > 0.95
     assert np.mean(~model.selected_[80:]) < 0.05
+
+
+def test_a_classifier_that_is_too_simple_takes_no_right_label_for_wrong():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((1000, 2))
+    right = X[:, 0] + 2.0 * np.square(X[:, 1]) > 1.0  # of which a line tells a part
+    alone = SelfPaced(LogisticRegression(), start=LogisticRegression()).fit(X, right)
+    assert np.mean(~alone.selected_) > 0.01
+    clean = SelfPaced(LogisticRegression()).fit(X, right)
+    assert np.mean(~clean.selected_) <= 0.01
+    wrong = rng.random(1000) < 0.2
+    flagged = ~SelfPaced(LogisticRegression()).fit(X, right ^ wrong).selected_
+    assert np.mean(wrong[flagged]) > 0.8
+    assert np.mean(flagged[wrong]) > 0.4

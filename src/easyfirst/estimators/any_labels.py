@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
+from sklearn.ensemble import HistGradientBoostingClassifier
 
 from easyfirst.consensus.classes import noise_by_batch
 from easyfirst.consensus.label_judging import best_mix
@@ -23,6 +24,7 @@ from easyfirst.consensus.status import Status
 from easyfirst.contracts import Matrix, Vector
 from easyfirst.estimators.out_of_fold import takes_weights
 from easyfirst.estimators.paced_rows import Fits, Rows
+from easyfirst.estimators.validation import is_dense_and_numeric
 from easyfirst.local.label_judge import (
     LARGEST_LOGIT,
     LEAST_PROBABILITY,
@@ -33,6 +35,7 @@ from easyfirst.local.label_judge import (
 from easyfirst.local.labels import expected_counts, log_likelihoods, posterior
 from easyfirst.regularizers import SelfPacedRegularizer
 
+CLEARLY = 0.01  # log-likelihood of a label by which another judge must be better
 HALF = float(np.log(2.0))  # the loss of a label that is as likely right as wrong
 
 
@@ -139,19 +142,35 @@ def settle_labels(
     counts = np.bincount(codes, rows.weight, n_classes)
     if np.sort(counts)[-2:].min() < LEAST_ROWS:
         return _unchecked(work)
-    first = settings.start or settings.estimator
-    told = _mean_over_splits(work, fits, first, rows.weight, np.eye(n_classes))
-    noise = estimate_noise(told, codes, rows.weight)
-    right = np.asarray(softmax(without_noise(told, noise.matrix), axis=1))
-    at = work.look(right, noise)
+    judge = settings.estimator
+    at, likely = _first_look(work, fits, settings.start or judge)
+    if np.any(at.weight < 1.0) and settings.start is None and is_dense_and_numeric(rows.X):
+        # Rows that a simple classifier cannot follow would pass for wrong labels.
+        curved = HistGradientBoostingClassifier(
+            max_iter=50, early_stopping=False, random_state=fits.seed
+        )
+        other, more_likely = _first_look(work, fits, curved)
+        if more_likely > likely + CLEARLY:
+            judge, at = curved, other
+    noise = at.noise
     fits.note(at.weight, _moved(rows, at.weight, np.ones(codes.size)), np.inf, 0.0)
     if np.all(at.weight == 1.0):
         return replace(at, status=fits.status(0.0, 0.0))
     # Once: with every further turn a label would speak for itself through its neighbours' weights.
-    right = _mean_over_splits(work, fits, settings.estimator, at.pull, noise.matrix)
+    right = _mean_over_splits(work, fits, judge, at.pull, noise.matrix)
     again = work.look(right, noise)
     fits.note(again.weight, _moved(rows, again.weight, at.weight), np.inf, 0.0)
     return replace(again, status=fits.status(0.0, 0.0))
+
+
+def _first_look(work: _Labels, fits: Fits, estimator: Any) -> tuple[SettledLabels, float]:
+    """Return what labels look like to models of the labels given, and their log-likelihood."""
+    rows, codes = work.rows, work.codes
+    told = _mean_over_splits(work, fits, estimator, rows.weight, np.eye(work.n_classes))
+    noise = estimate_noise(told, codes, rows.weight)
+    right = np.asarray(softmax(without_noise(told, noise.matrix), axis=1))
+    given = np.maximum(told[np.arange(codes.size), codes], LEAST_PROBABILITY)
+    return work.look(right, noise), float(np.average(np.log(given), weights=rows.weight))
 
 
 def _mean_over_splits(

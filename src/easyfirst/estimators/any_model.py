@@ -76,7 +76,8 @@ class SelfPaced(ReportingMixin, MetaEstimatorMixin, BaseEstimator):
         An estimator whose predictions judge the rows first, and which should not follow wrong
         values. For regressors, None is gradient boosting with the absolute error for X that is
         dense and numeric, and for other X `estimator` itself, with y drawn in to three standard
-        deviations. For classifiers, None is `estimator`.
+        deviations. For classifiers, None is `estimator`, or gradient
+        boosting where labels look wrong to the former and the latter predicts them better.
     regularizer
         How a row's loss becomes its weight, from `easyfirst.regularizers`. None is `Entropic()`,
         the probability that the row is clean.
