@@ -18,7 +18,12 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import easyfirst
 from easyfirst import SelfPacedClassifier
 from easyfirst.consensus import label_judging
-from easyfirst.consensus.label_noise import LabelNoise, estimate_noise, refined_noise
+from easyfirst.consensus.label_noise import (
+    LabelNoise,
+    _rows_of_class,
+    estimate_noise,
+    refined_noise,
+)
 from easyfirst.engines import Inline, Threads
 from easyfirst.errors import ModelFileError, NoSingleModelWarning
 from easyfirst.local import labels
@@ -165,6 +170,14 @@ def test_the_noise_follows_from_certain_rows_alone():
     seen = 0.25 + 0.5 * chance
     noise = estimate_noise(np.stack([1 - seen, seen], axis=1), given.astype(int), np.ones(6000))
     np.testing.assert_allclose(noise.matrix[[0, 1], [1, 0]], 0.25, atol=0.08)
+
+
+def test_the_rows_of_a_rare_class_are_not_those_with_its_label():
+    lines = np.array([[0.7, 0.3], [0.45, 0.55]])
+    given = np.array([2704.0, 1296.0])  # by 30 % flips of 3,760 and 240 rows
+    found = _rows_of_class(given, lines, variance=np.array([1e-4, 1e-2]))
+    np.testing.assert_allclose(found, [3760.0, 240.0], rtol=1e-6)
+    np.testing.assert_array_equal(_rows_of_class(given, lines, np.zeros(2)), given)
 
 
 def test_a_class_without_certain_rows_has_the_rate_of_the_others():

@@ -24,6 +24,7 @@ from easyfirst.local import labels
 
 LEAST_ROWS = 50  # of each class, below which nothing is said about its labels
 ALONG = 0.8  # of as many rows as have the label, the surest first: those that the rate is read from
+FEWER = 0.6  # rows of a class over those that have the label, below which the former count
 BINS = 40  # of these rows
 RISES = (1.0, 2.0, 4.0, 8.0)  # powers of the rank by which errors may become more frequent
 LIKENESS = 3.0  # variances by which squared rates must differ before they are thought to differ
@@ -35,7 +36,7 @@ CONTRADICTION = 0.1  # from the rate that a class has by its own rows, beyond wh
 NO_NOISE = 0.02  # rates of errors that may as well be rows that were not certain after all
 SIGNIFICANT = norm.ppf(0.95)
 SIGNAL = 2.5  # standard errors of a rank test by which the columns must tell a class
-MOST_WRONG = 0.6  # of the labels of one class, if those of others are right
+MOST_WRONG = 0.55  # of the labels of one class, if those of others are right
 CERTAIN = 0.95  # probability of a class from which a row is certain,
 MOST_CERTAIN = 0.5  # and the share of such rows in each class from which all of them are counted
 LEAST_INFORMATION = 0.15  # the smallest eigenvalue of the matrix: no noise leaves less
@@ -75,21 +76,17 @@ class LabelNoise:
 def estimate_noise(probabilities: Matrix, codes: NDArray[np.intp], weight: Vector) -> LabelNoise:
     """Return the noise of labels, `probabilities` being those of the given labels out of fold."""
     n_classes = probabilities.shape[1]
-    lines, variance, rise = np.eye(n_classes), np.zeros(n_classes), np.zeros(n_classes)
-    for k in range(n_classes):
-        own = codes == k
-        if weight[own].sum() < LEAST_ROWS or not _is_told(probabilities[:, k], own, weight):
-            continue
-        order = np.argsort(-probabilities[:, k], kind="stable")
-        sizes = np.cumsum(weight[order])
-        order = order[sizes <= ALONG * weight[own].sum()]
-        rate, variance[k] = rate_where_certain(~own[order], weight[order])
-        rise[k] = np.average(~own[order], weights=weight[order]) - rate
-        surest = order[: max(order.size // 2, 1)]
-        lines[k] = np.bincount(codes[surest], weights=weight[surest], minlength=n_classes)
-        lines[k, k] = 0.0
-        lines[k] *= rate / max(lines[k].sum(), 1e-300)
-        lines[k, k] = 1.0 - lines[k].sum()
+    counts = np.bincount(codes, weights=weight, minlength=n_classes).astype(np.float64)
+    tells = [
+        bool(counts[k] >= LEAST_ROWS and _is_told(probabilities[:, k], codes == k, weight))
+        for k in range(n_classes)
+    ]
+    lines, variance, rise = _read_lines(probabilities, codes, weight, counts, tells)
+    # Of a rare class, most rows that have the label are of another one: not so deep.
+    of_class = _rows_of_class(counts, lines, variance)
+    fewer = np.where(of_class < FEWER * counts, of_class, counts)
+    if np.any(fewer < counts):
+        lines, variance, rise = _read_lines(probabilities, codes, weight, fewer, tells)
     is_told = variance > 0
     lines, variance, contradicts = _shrunk(lines, variance, rise)
     if np.any(1.0 - np.diag(lines) > MOST_WRONG):
@@ -103,6 +100,47 @@ def estimate_noise(probabilities: Matrix, codes: NDArray[np.intp], weight: Vecto
         matrix, unsure = np.eye(n_classes) + share * (matrix - np.eye(n_classes)), variance > 0
     told = tuple(np.flatnonzero(is_told).tolist())
     return LabelNoise(matrix, variance, told, tuple(np.flatnonzero(unsure).tolist()))
+
+
+def _read_lines(
+    probabilities: Matrix,
+    codes: NDArray[np.intp],
+    weight: Vector,
+    rows: Vector,
+    tells: list[bool],
+) -> tuple[Matrix, Vector, Vector]:
+    """Return lines of the matrix, variances of their rates, and how far errors rise.
+
+    Each is read off the surest rows of its class, of which there are `rows`.
+    """
+    n_classes = len(rows)
+    lines, variance, rise = np.eye(n_classes), np.zeros(n_classes), np.zeros(n_classes)
+    for k in np.flatnonzero(tells):
+        order = np.argsort(-probabilities[:, k], kind="stable")
+        order = order[np.cumsum(weight[order]) <= ALONG * rows[k]]
+        is_wrong = codes[order] != k
+        rate, variance[k] = rate_where_certain(is_wrong, weight[order])
+        rise[k] = np.average(is_wrong, weights=weight[order]) - rate
+        surest = order[: max(order.size // 2, 1)]
+        lines[k] = np.bincount(codes[surest], weights=weight[surest], minlength=n_classes)
+        lines[k, k] = 0.0
+        lines[k] *= rate / max(lines[k].sum(), 1e-300)
+        lines[k, k] = 1.0 - lines[k].sum()
+    return lines, variance, rise
+
+
+def _rows_of_class(counts: Vector, lines: Matrix, variance: Vector) -> Vector:
+    """Return about how many rows are of each class, if all had the rate that is known best.
+
+    Errors are thought to go to each other class alike.
+    """
+    known, n_classes = variance > 0, len(counts)
+    if not np.any(known):
+        return counts
+    best = int(np.argmin(np.where(known, variance, np.inf)))
+    to_each = min(float(1.0 - lines[best, best]) / (n_classes - 1), 0.9 / n_classes)
+    right = (counts - to_each * counts.sum()) / (1.0 - n_classes * to_each)
+    return np.asarray(np.maximum(right, LEAST_ROWS / ALONG))
 
 
 def refined_noise(
