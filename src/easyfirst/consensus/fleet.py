@@ -185,12 +185,11 @@ class Fleet:
     ) -> Vector:
         """Return D'R D direction over all rows, which may count by their curvature, too."""
         message = (self.problem, direction, expansion)
-        return np.asarray(np.sum(self.workers.map(products.curve, now, message), axis=0))
+        return _added(self.workers.map(products.curve, now, message))
 
     def column_squares(self, now: Weightings) -> Vector:
         """Return the diagonal of D'R D over all rows."""
-        replies = self.workers.map(products.column_squares, now, self.problem)
-        return np.asarray(np.sum(replies, axis=0))
+        return _added(self.workers.map(products.column_squares, now, self.problem))
 
     def probe(self, now: Weightings, seed: int) -> Vector:
         """Return D'R^(1/2) u for random signs u, without rows that are far out in X."""
@@ -227,6 +226,14 @@ class Fleet:
         messages = [(weighting, coef, extended) for weighting in now]
         replies = self.workers.map(steps.normal_residual, messages, self.problem)
         return np.asarray(np.sum(replies, axis=0))
+
+
+def _added(replies: Sequence[Vector]) -> Vector:
+    """Return the sum of vectors, in order, without a matrix of all of them."""
+    total = replies[0].copy()
+    for reply in replies[1:]:
+        total += reply
+    return total
 
 
 def _require_rows(descriptions: Sequence[Description]) -> None:

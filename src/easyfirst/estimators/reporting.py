@@ -323,7 +323,10 @@ def rows_digest(X: Any, y: Vector) -> str:
     digest.update(repr(X.shape).encode())
     some = _safe_indexing(X, np.arange(0, X.shape[0], max(1, X.shape[0] // ROWS_IN_DIGEST)))
     some = some[:ROWS_IN_DIGEST]
-    if sp.issparse(some) or np.asarray(some).dtype.kind in "biuf":
+    if sp.issparse(some):
+        for row in range(some.shape[0]):  # one by one: all of them may be larger than the data
+            digest.update(np.ascontiguousarray(dense(some[row : row + 1])).data)
+    elif np.asarray(some).dtype.kind in "biuf":
         digest.update(np.ascontiguousarray(dense(some)).data)
     else:
         digest.update(repr(np.asarray(some).tolist()).encode())

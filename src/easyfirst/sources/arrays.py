@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from easyfirst.contracts import Batch, Vector
 
 ROWS_PER_BATCH = 16_384  # the default size; a batch of 100 features is then 13 MB
+ENTRIES_PER_REPLY = 8  # of X, at least, for each entry that batches reply at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,8 +52,8 @@ class ArraySource:
     """Split arrays into batches of consecutive rows, or by the user's batch ids.
 
     Without `batches` and `n_batches` the number of batches follows from the number of rows
-    alone. Batch ids whose rows are not consecutive cost one copy of those rows. `rejected` rows
-    have the sample weight zero.
+    alone, and of entries, where rows are sparse. Batch ids whose rows are not consecutive cost one
+    copy of those rows. `rejected` rows have the sample weight zero.
     """
 
     X: Any
@@ -81,8 +82,19 @@ class ArraySource:
         n_samples = int(self.X.shape[0])
         if self.batches is not None:
             return rows_by_id(self.batches)
-        n_batches = self.n_batches or -(-n_samples // ROWS_PER_BATCH)
+        n_batches = self.n_batches or self._usual_batches(n_samples)
         return [slice(a, b) for a, b in pairwise(even_bounds(n_samples, n_batches))]
+
+    def _usual_batches(self, n_samples: int) -> int:
+        """Return how many batches there are; those of wide sparse rows are larger.
+
+        Each replies with vectors of one entry per column, which together stay smaller than X.
+        """
+        n_batches = -(-n_samples // ROWS_PER_BATCH)
+        if not sp.issparse(self.X):
+            return n_batches
+        most = int(self.X.nnz) // (ENTRIES_PER_REPLY * max(int(self.X.shape[1]), 1))
+        return max(1, min(n_batches, most))
 
 
 def even_bounds(n_rows: int, n_batches: int) -> list[int]:

@@ -341,6 +341,8 @@ def _parquet(place: Place, form: TableFormat, piece_bytes: int, notes: list[str]
             schema, found = with_names(file.schema_arrow.empty_table()).schema, file.metadata
             counts = [found.row_group(i).num_rows for i in range(found.num_row_groups)]
             packed = sum(found.row_group(i).total_byte_size for i in range(found.num_row_groups))
+        if min(counts, default=0) < 0 or sum(counts) != found.num_rows:
+            raise pa.ArrowInvalid("its counts of rows contradict each other")
     except (pa.ArrowException, OSError) as error:
         raise TableError(
             f"{place.name} is not a whole Parquet file ({reason(error)}); copy or export it again"
