@@ -35,7 +35,7 @@ from easyfirst.local.label_judge import (
 from easyfirst.local.labels import expected_counts, log_likelihoods, posterior
 from easyfirst.regularizers import SelfPacedRegularizer
 
-CLEARLY = 0.01  # log-likelihood of a label by which another judge must be better
+CLEARLY = 0.02  # log-likelihood of a label by which another judge must be better
 HALF = float(np.log(2.0))  # the loss of a label that is as likely right as wrong
 
 

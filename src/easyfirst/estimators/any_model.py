@@ -124,8 +124,10 @@ class SelfPaced(ReportingMixin, MetaEstimatorMixin, BaseEstimator):
     >>> y = np.sin(X[:, 0]) + 0.1 * rng.standard_normal(300)
     >>> y[:30] += 5.0
     >>> model = SelfPaced(DecisionTreeRegressor(min_samples_leaf=10)).fit(X, y)
-    >>> bool(np.all(~model.selected_[:30])), bool(np.mean(model.selected_[30:]) > 0.98)
-    (True, True)
+    >>> int(np.sum(~model.selected_[:30]))
+    30
+    >>> bool(np.mean(model.selected_[30:]) > 0.98)
+    True
 
     Labels, a tenth of which are wrong:
 
