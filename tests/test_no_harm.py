@@ -21,7 +21,7 @@ from easyfirst.consensus.polish import polish
 from easyfirst.consensus.rounds import RoundSettings
 from easyfirst.consensus.sample import Sample
 from easyfirst.consensus.short_runs import ends_of
-from easyfirst.consensus.starts import SampleFit, find_start, mixture_of
+from easyfirst.consensus.starts import SampleFit, find_start
 from easyfirst.consensus.statistics import Objective
 from easyfirst.contracts import Pace
 from easyfirst.engines import Inline
@@ -380,9 +380,9 @@ def test_a_second_model_with_clearly_more_rows_is_the_one_returned():
         fleet = Fleet.meet(workers, problem)
         sample = Sample.draw(fleet, objective, RoundSettings(Calibrated()), 2000, 0)
         minority = sample.fit(lambda record: False, Start(np.array([-3.0, 2.0, -10.0]), 0.3))
-        assert mixture_of(minority).share == pytest.approx(0.25, abs=0.02)
+        assert minority.mixture.share == pytest.approx(0.25, abs=0.02)
         found, evidence = find_second_model(SampleFit(minority, sample))
-    assert mixture_of(found.fit).share == pytest.approx(0.75, abs=0.02)
+    assert found.fit.mixture.share == pytest.approx(0.75, abs=0.02)
     assert found.fit.solution.z == pytest.approx([1.0, -2.0, 5.0], abs=0.05)
     assert evidence.support == pytest.approx(1.0 / 3.0, abs=0.05)
 

@@ -13,10 +13,9 @@ from easyfirst.consensus.calibrated_rounds import Start
 from easyfirst.consensus.gram import supported_basis
 from easyfirst.consensus.rounds import RoundsResult
 from easyfirst.consensus.sample import Sample
-from easyfirst.consensus.starts import SampleFit, continued, is_hollow, mixture_of, no_callback
+from easyfirst.consensus.starts import SampleFit, continued, is_hollow, no_callback
 from easyfirst.contracts import Vector
 from easyfirst.noise import NoiseModel
-from easyfirst.schedules import CalibratedPace
 
 GROWING_ERRORS = "Errors grow along some columns"  # how that doubt begins
 LEAST_ROWS = 4.0  # clean rows' worth of information per coefficient below which none is believed
@@ -54,14 +53,14 @@ def find_second_model(found: SampleFit) -> tuple[SampleFit, SecondModelEvidence]
     Half-way between two equally supported models the residuals look like those of one noisy
     model, except that their squares grow along the difference of the two.
     """
-    if not isinstance(found.fit.pace, CalibratedPace) or found.fit.losses is None:
+    if not found.fit.is_calibrated:
         return found, SecondModelEvidence()
     sample = found.sample
     spread, chance, direction = _spread_along_design(sample, found.fit)
     if spread > max(SUSPICIOUS, 2.0 * chance):
-        aside = found.fit.solution.z + mixture_of(found.fit).scale * direction
+        aside = found.fit.solution.z + found.fit.mixture.scale * direction
         other = sample.fit(no_callback, Start(aside))
-        tighter = isinstance(other.pace, CalibratedPace) and _is_tighter(other, found.fit)
+        tighter = other.is_calibrated and _is_tighter(other, found.fit)
         if tighter and not sample.is_more_trusted(found.fit, other):
             found = replace(found, fit=other)
             spread, chance, _ = _spread_along_design(sample, other)
@@ -72,9 +71,9 @@ def find_second_model(found: SampleFit) -> tuple[SampleFit, SecondModelEvidence]
     if rival is None:
         return found, SecondModelEvidence(between)
     support = rival.support
-    if support > CLEARLY_MORE * max(1.0, mixture_of(rival.fit).scale / mixture_of(found.fit).scale):
+    if support > CLEARLY_MORE * max(1.0, rival.fit.mixture.scale / found.fit.mixture.scale):
         other = sample.fit(no_callback, continued(rival.fit))
-        if isinstance(other.pace, CalibratedPace):
+        if other.is_calibrated:
             return replace(found, fit=other), SecondModelEvidence(0.0, 1.0 / support)
     return found, SecondModelEvidence(between, support)
 
@@ -87,9 +86,9 @@ def doubts_about(
     `noise` is what the residuals were found to be like. Where it is not normal and keeps most
     rows, it explains what would be odd about normal ones.
     """
-    if not isinstance(result.pace, CalibratedPace) or result.losses is None:
+    if not result.is_calibrated:
         return ()
-    mixture = mixture_of(result)
+    mixture = result.mixture
     q = result.solution.z.size
     doubts = []
     is_odd = noise is not None and not noise.is_normal
@@ -97,7 +96,7 @@ def doubts_about(
         noise is not None
         and is_odd
         and noise.share > 0.5
-        and noise.spread**2 < (1.0 - EXPLAINS_NOTHING) * result.losses.anchor**2
+        and noise.spread**2 < (1.0 - EXPLAINS_NOTHING) * result.known_losses.anchor**2
     )
     low, high = sorted((mixture.below, mixture.above))
     if mixture.share < 0.5 and high > ONE_SIDED * low:
@@ -112,20 +111,20 @@ def doubts_about(
             f"normal: they may be no more than the densest part of the rows. Model the logarithm "
             f"or the root of y, or add the columns that tell the other rows apart."
         )
-    if result.pace.value == np.inf and mixture.total >= 2 * result.losses.n_coef + 3:
+    if result.pace.value == np.inf and mixture.total >= 2 * result.known_losses.n_coef + 3:
         doubts.append(
             "No group of rows stands out as clean, so every row was kept: the result is "
             "ordinary least squares, with no protection against wrong rows. Try a transformation "
             "of y, or fewer columns."
         )
-    free = result.losses.n_coef
+    free = result.known_losses.n_coef
     if mixture.total < 2 * free + 3 and q > 1:
         doubts.append(
             f"{mixture.total:.0f} rows are too few to tell wrong ones from right ones beside "
             f"{free} coefficients: every row was kept, and the fit has no protection against them. "
             f"Add rows, drop columns, or use a (stronger) Ridge penalty."
         )
-    worth = information(result.losses, mixture)[1]
+    worth = information(result.known_losses, mixture)[1]
     if worth < LEAST_ROWS * q and mixture.share < 0.5:
         doubts.append(
             f"The rows that look clean are a minority and carry the information of only "
@@ -157,7 +156,7 @@ def doubts_about(
             f"the table by the column that separates them, or mark rows that you trust "
             f"(trusted=...)."
         )
-    exact = mixture.scale <= 2.0 * ROUNDING * result.losses.anchor
+    exact = mixture.scale <= 2.0 * ROUNDING * result.known_losses.anchor
     if exact and mixture.share < 0.99 and (mixture.share < 0.5 or is_flat(result)):
         doubts.append(
             "The rows that look clean are fitted exactly, and are a minority or all have the same "
@@ -198,10 +197,9 @@ def doubts_where_nothing_is_explained(
 def is_flat(result: RoundsResult) -> bool:
     """Return whether the model predicts one and the same value for all clean rows."""
     stats, z = result.statistics, result.solution.z
-    assert result.losses is not None
     columns = np.sqrt(np.maximum(stats.pooled_gram.diagonal(), 0.0) / stats.weight.sum())
     spread = np.abs(z * columns)[: len(z) - 1] if len(z) > 1 else np.zeros(1)
-    return bool(np.max(spread, initial=0.0) < 1e-6 * result.losses.anchor)
+    return bool(np.max(spread, initial=0.0) < 1e-6 * result.known_losses.anchor)
 
 
 def _spread_along_design(sample: Sample, fit: RoundsResult) -> tuple[float, float, Vector]:
@@ -217,7 +215,7 @@ def _spread_along_design(sample: Sample, fit: RoundsResult) -> tuple[float, floa
     chance = float(np.sqrt(8.0 * q / max(total, 1e-300)))
     if chance > HOPELESS:
         return nowhere
-    squares = np.minimum(np.square(residual / mixture_of(fit).scale), 9.0)
+    squares = np.minimum(np.square(residual / fit.mixture.scale), 9.0)
     known = fit.statistics
     gram = known.pooled_gram / known.weight.sum()
     if len(rows) < len(kept):
@@ -242,7 +240,7 @@ class _Rival:
 
 def _rival(sample: Sample, fit: RoundsResult) -> _Rival | None:
     """Return a model of the remaining rows, if there is one."""
-    mixture = mixture_of(fit)
+    mixture = fit.mixture
     q = sample.fleet.n_coef
     v, ours = sample.weights(fit), mixture.clean
     rows = _evenly(np.arange(sample.n_samples), q, ROWS_FOR_RIVALS)
@@ -259,16 +257,18 @@ def _rival(sample: Sample, fit: RoundsResult) -> _Rival | None:
     widest = 4.0 * mixture.scale
     limit = (PASSED * widest) ** 2
     alone = sample.only(rest).fit(lambda record: limit < record.pace < np.inf)
-    if not isinstance(alone.pace, CalibratedPace) or mixture_of(alone).scale > widest:
+    if not alone.is_calibrated or alone.mixture.scale > widest:
         return None
     rival = sample.fit(no_callback, continued(alone))
-    if not isinstance(rival.pace, CalibratedPace) or rival.losses is None:
+    if not rival.is_calibrated:
         return None
     if sample.is_more_trusted(fit, rival):
         return None
-    theirs, their_v = mixture_of(rival), sample.weights(rival)
+    theirs, their_v = rival.mixture, sample.weights(rival)
     is_other = v @ their_v < 0.5 * min(v.sum(), their_v.sum())
-    is_model = information(rival.losses, theirs)[1] > 4.0 * q and theirs.scale < 3 * mixture.scale
+    is_model = (
+        information(rival.known_losses, theirs)[1] > 4.0 * q and theirs.scale < 3 * mixture.scale
+    )
     return _Rival(rival, theirs.clean / ours) if is_other and is_model else None
 
 
@@ -282,7 +282,5 @@ def _evenly(rows: NDArray[np.intp], q: int, enough: tuple[int, int]) -> NDArray[
 
 def _is_tighter(fit: RoundsResult, than: RoundsResult) -> bool:
     """Return whether a fit's residuals have less entropy, no model assumed."""
-    assert fit.losses is not None
-    assert than.losses is not None
-    margin = fit.solution.z.size / fit.losses.total
-    return fit.losses.entropy() < than.losses.entropy() - margin
+    margin = fit.solution.z.size / fit.known_losses.total
+    return fit.known_losses.entropy() < than.known_losses.entropy() - margin

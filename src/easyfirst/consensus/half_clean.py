@@ -15,7 +15,6 @@ from easyfirst.consensus.calibrated_rounds import Start
 from easyfirst.consensus.rounds import RoundSettings, RoundsResult
 from easyfirst.consensus.sample import Sample
 from easyfirst.contracts import Vector
-from easyfirst.schedules import Calibrated, CalibratedPace
 from easyfirst.summaries import LossSummary, histogram
 
 SHARES = (0.7, 0.5)  # of the rows, that are taken as clean where most are not
@@ -37,7 +36,7 @@ def likelier_fit(
     least = max(BY_CHANCE * q**2 / total - LESS, LEAST)
     for share in SHARES:
         matters = granted_rows(total, q, share) < granted_rows(total, q)
-        if not ends or not matters or not isinstance(fit.pace, CalibratedPace):
+        if not ends or not matters or not fit.is_calibrated:
             break
         here = replace(sample, settings=granting(sample.settings, share))
         other = _likelier(here, ends, least + _likelihood_of(sample, fit))
@@ -48,8 +47,7 @@ def likelier_fit(
 
 def granting(settings: RoundSettings, share: float) -> RoundSettings:
     """Return settings by which this share of few rows is taken for granted."""
-    assert isinstance(settings.schedule, Calibrated)
-    return replace(settings, schedule=replace(settings.schedule, granted=share))
+    return replace(settings, schedule=replace(settings.calibrated, granted=share))
 
 
 def _likelier(sample: Sample, ends: Sequence[Start], least: float) -> RoundsResult | None:
@@ -59,20 +57,18 @@ def _likelier(sample: Sample, ends: Sequence[Start], least: float) -> RoundsResu
     if best <= least:
         return None
     fit = sample.fit(lambda record: False, ends[logs.index(best)])
-    if not isinstance(fit.pace, CalibratedPace) or fit.pace.mixture.share < NEARLY_HALF:
+    if not fit.is_calibrated or fit.mixture.share < NEARLY_HALF:
         return None
     return fit if _likelihood_of(sample, fit) > least else None
 
 
 def _likelihood_of(sample: Sample, fit: RoundsResult) -> float:
-    assert isinstance(fit.pace, CalibratedPace)
-    return _likelihood(sample, fit.solution.z, fit.pace.mixture.scale)
+    return _likelihood(sample, fit.solution.z, fit.mixture.scale)
 
 
 def _likelihood(sample: Sample, coef: Vector, scale: float | None) -> float:
     """Return the log-likelihood of the residuals, by the mixture near a scale."""
-    schedule = sample.settings.schedule
-    assert isinstance(schedule, Calibrated)
+    schedule = sample.settings.calibrated
     assert scale is not None
     anchor = sample.fleet.problem.anchor
     counts = histogram(sample.residual(sample.rows, coef), sample.counts, anchor)[None, None]

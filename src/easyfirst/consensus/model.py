@@ -37,7 +37,7 @@ from easyfirst.consensus.polish import polish
 from easyfirst.consensus.rounds import Center, OnRound, RoundSettings, RoundsResult
 from easyfirst.consensus.sample import Sample, studentizes
 from easyfirst.consensus.second_opinion import Opinion, may_be_second_guessed, second_opinion
-from easyfirst.consensus.starts import SampleFit, find_start, mixture_of, thorough
+from easyfirst.consensus.starts import SampleFit, find_start, thorough
 from easyfirst.consensus.statistics import Diagonal, Objective
 from easyfirst.consensus.status import Status
 from easyfirst.consensus.transforming import Advice, advised_transform
@@ -54,7 +54,7 @@ from easyfirst.noise import (
     share_interval,
 )
 from easyfirst.noise.counts import NO_COUNTS, CountNoise
-from easyfirst.schedules import Calibrated, CalibratedPace
+from easyfirst.schedules import Calibrated
 from easyfirst.summaries import LossSummary
 
 Judging = Literal["no", "advise", "choose"]  # of transformations of y
@@ -311,16 +311,16 @@ def _with_its_noise(
     on_round: OnRound,
 ) -> FittedModel:
     """Read the noise off the residuals of calibrated rounds, and go on where it says so."""
-    if not isinstance(result.pace, CalibratedPace) or result.losses is None:
+    if not result.is_calibrated:
         return _fitted(fleet, objective, result, ending)
-    mixture = mixture_of(result)
+    mixture = result.mixture
     keeps_all = result.pace.value == np.inf or not may_be_second_guessed(fleet.problem)
     is_even = around is None or around.scale_rule.is_even
-    if keeps_all or (is_even and normal_fits(result.losses, mixture)):
+    if keeps_all or (is_even and normal_fits(result.known_losses, mixture)):
         return _by_mixture(fleet, objective, result, mixture, ending)
     is_other = False
     if around is None:
-        read = fit_noise_around(result.losses, mixture)
+        read = fit_noise_around(result.known_losses, mixture)
         around = NoiseState(result.solution.z, read.model, ScaleRule.even(), read.kind)
         # Only the corrupted part differs from what was thought: weights by it are better.
         is_other = read.model.is_normal
@@ -350,9 +350,7 @@ def _by_mixture(
     ending: Ending,
 ) -> FittedModel:
     """Return the fit with the noise that its pace was read from."""
-    losses = result.losses
-    assert isinstance(result.pace, CalibratedPace)
-    assert losses is not None
+    losses = result.known_losses
     noise = of_mixture(mixture)
     calibration = Calibration(
         noise=noise,
@@ -360,7 +358,7 @@ def _by_mixture(
         clean_mass=clean_mass(losses, noise).ravel(),
         anchor=losses.anchor,
         n_coef=losses.n_coef,
-        batch_shares=result.pace.shares,
+        batch_shares=result.calibrated_pace.shares,
         corrupted_interval=corrupted_interval(losses, mixture),
         standard_errors=_standard_errors(fleet, objective, result, mixture.scale),
     )

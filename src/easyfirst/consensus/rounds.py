@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from operator import sub
 from typing import Any, Literal
 
+from easyfirst.calibration import CleanMixture
 from easyfirst.consensus import status
 from easyfirst.consensus.admm import AdmmSettings
 from easyfirst.consensus.fleet import Fleet, Weightings
@@ -21,7 +22,7 @@ from easyfirst.consensus.statistics import Objective, StackedStatistics
 from easyfirst.consensus.status import Status
 from easyfirst.contracts import EVERY_ROW, Ledger, Pace
 from easyfirst.errors import NoRowSelectedError
-from easyfirst.schedules import PaceSchedule
+from easyfirst.schedules import Calibrated, CalibratedPace, PaceSchedule
 from easyfirst.summaries import LossSummary
 
 # Called after each round; returning True ends the fit.
@@ -52,6 +53,13 @@ class RoundSettings:
     leaves_out_weak: bool = False
     center: Center = "middle"
 
+    @property
+    def calibrated(self) -> Calibrated:
+        """The schedule, where it is the one that reads the pace off the residuals."""
+        if not isinstance(self.schedule, Calibrated):
+            raise TypeError(f"{self.schedule!r} does not read the pace off the residuals")
+        return self.schedule
+
 
 @dataclass(frozen=True, eq=False)
 class RoundsResult:
@@ -69,6 +77,30 @@ class RoundsResult:
     status: Status
     history: History
     is_refined: bool = False
+
+    @property
+    def is_calibrated(self) -> bool:
+        """Whether the pace was read off the residuals before the rounds ended."""
+        return isinstance(self.pace, CalibratedPace) and self.losses is not None
+
+    @property
+    def calibrated_pace(self) -> CalibratedPace:
+        """The pace that was read off the residuals."""
+        if not isinstance(self.pace, CalibratedPace):
+            raise ValueError("the fit ended before its pace was calibrated")
+        return self.pace
+
+    @property
+    def mixture(self) -> CleanMixture:
+        """Clean and corrupted residuals, as the pace was read off them."""
+        return self.calibrated_pace.mixture
+
+    @property
+    def known_losses(self) -> LossSummary:
+        """The residuals that the pace was read off."""
+        if self.losses is None:
+            raise ValueError("the fit ended before its residuals were summed up")
+        return self.losses
 
 
 class Recorder:

@@ -22,13 +22,12 @@ from easyfirst.consensus.extrapolation import CAP, Bounds
 from easyfirst.consensus.huber import huber, least_absolute_deviations, robust_scale, weighted_fit
 from easyfirst.consensus.noise_rounds import NoiseState
 from easyfirst.consensus.sample import SCREENED_FEATURES, Sample
-from easyfirst.consensus.starts import SampleFit, mixture_of
+from easyfirst.consensus.starts import SampleFit
 from easyfirst.consensus.structure import Structure, dependence, structure_of
 from easyfirst.contracts import Matrix, Vector
 from easyfirst.local.weighing import Problem
 from easyfirst.noise import FittedNoise, Kind, NoiseModel, ScaleRule, fit_noise
 from easyfirst.noise.row_scale import columns_may_speak, fit_scale_rule
-from easyfirst.schedules import CalibratedPace
 from easyfirst.summaries import LossSummary, histogram
 
 ROWS = (4000, 12)  # at the most, or so many per coefficient
@@ -76,15 +75,15 @@ def second_opinion(found: SampleFit, has_rival: bool = False) -> Opinion:
     few = sample.n_samples < 2 * sample.fleet.n_coef + 3
     if penalised or few or sample.rows.n_features > SCREENED_FEATURES:
         return Opinion()
-    if not isinstance(fit.pace, CalibratedPace):
+    if not fit.is_calibrated:
         table = RobustRows.of(sample, spread_rows(found, _enough(sample)))
         return table.preferred(table.huber_fit(), Structure(), 1.0)
     ours, weights = fit.solution.z, sample.weights(fit)
     exact = 2.0 * ROUNDING * sample.fleet.problem.anchor
-    if mixture_of(fit).scale <= exact:  # rounding errors depend on X, so there is none to look for
+    if fit.mixture.scale <= exact:  # rounding errors depend on X, so there is none to look for
         return Opinion() if np.all(weights >= 0.5) else _of_an_exact_fit(found, exact)
-    structure = _structure(found, ours, mixture_of(fit).scale, weights)
-    is_faint = mixture_of(fit).share < KEPT and mixture_of(fit).odds_at_zero > FAINT
+    structure = _structure(found, ours, fit.mixture.scale, weights)
+    is_faint = fit.mixture.share < KEPT and fit.mixture.odds_at_zero > FAINT
     if not structure.is_noticed and not is_faint:
         return Opinion(structure)
     # Where inner rows already bend away from the line, those far out may go on as they do.
@@ -112,7 +111,7 @@ def _of_an_exact_fit(found: SampleFit, exact: float) -> Opinion:
     plain = table.huber_fit()
     if plain.noise.spread <= exact:
         return Opinion()
-    ours, share = found.fit.solution.z, mixture_of(found.fit).share
+    ours, share = found.fit.solution.z, found.fit.mixture.share
     kept = np.abs(table.y - table.design @ ours) <= exact
     follows = dependence(table.X, ours, table.design @ ours, kept.astype(np.float64))[1]
     # A minority that X singles out may be exact for reasons of its own: all rows have a say then.
@@ -216,7 +215,7 @@ def _stands_apart(found: SampleFit, weights: Vector) -> bool:
     larger kind is not to be judged by how far it is from the others.
     """
     fit, sample = found.fit, found.sample
-    scale = mixture_of(fit).scale
+    scale = fit.mixture.scale
     if float(np.average(weights, weights=sample.counts)) < KEPT:
         return False
     residual = sample.residual(sample.rows, fit.solution.z) / scale
@@ -236,12 +235,12 @@ def _off_by_a_gap(found: SampleFit, aside: NDArray[np.bool_]) -> NDArray[np.bool
     wrong rows keeps its distance.
     """
     sample, fit = found.sample, found.fit
-    if not aside.any() or not isinstance(fit.pace, CalibratedPace):
+    if not aside.any() or not fit.is_calibrated:
         return np.zeros_like(aside)
     part = sample.part(np.flatnonzero(aside))
     residual = sample.residual(part, fit.solution.z)
     nearest = float(np.quantile(np.abs(residual), 0.1))
-    return aside if nearest > GAP * mixture_of(fit).scale else np.zeros_like(aside)
+    return aside if nearest > GAP * fit.mixture.scale else np.zeros_like(aside)
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from easyfirst.calibration import CleanMixture, log_likelihood, shortfall
+from easyfirst.calibration import log_likelihood, shortfall
 from easyfirst.consensus.absolute import absolute_start
 from easyfirst.consensus.calibrated_rounds import Start
 from easyfirst.consensus.elemental import (
@@ -51,7 +51,6 @@ from easyfirst.consensus.statistics import Objective
 from easyfirst.contracts import Matrix, Pace, Spread, Vector
 from easyfirst.local.design import dense
 from easyfirst.local.far_rows import FarRule
-from easyfirst.schedules import Calibrated, CalibratedPace
 from easyfirst.workers import FOR_A_THREAD
 
 SMALLEST_SAMPLE, LARGEST_SAMPLE, ROWS_PER_COEFFICIENT = 20_000, 50_000, 125
@@ -97,8 +96,7 @@ class SampleFit:
     @property
     def granted(self) -> float:
         """The share of few rows that was taken as clean."""
-        assert isinstance(self.sample.settings.schedule, Calibrated)
-        return self.sample.settings.schedule.granted
+        return self.sample.settings.calibrated.granted
 
     @property
     def far_rule(self) -> FarRule | None:
@@ -175,11 +173,11 @@ def find_start(
 
 def continued(fit: RoundsResult, times: float = 1.0) -> Start:
     """Return the end of one fit as the start of another on `times` as many rows."""
-    if not isinstance(fit.pace, CalibratedPace):
+    if not fit.is_calibrated:
         return Start(fit.solution.z)
     return Start(
         coef=fit.solution.z,
-        scale=mixture_of(fit).scale,
+        scale=fit.mixture.scale,
         pace=replace(fit.pace, thresholds=None),
         gram=times * fit.statistics.pooled_gram,
     )
@@ -187,24 +185,16 @@ def continued(fit: RoundsResult, times: float = 1.0) -> Start:
 
 def thorough(settings: RoundSettings) -> RoundSettings:
     """Return settings for few rows: more rounds cost nothing there."""
-    assert isinstance(settings.schedule, Calibrated)
-    schedule = replace(settings.schedule, precision=settings.schedule.precision / 10.0)
-    return replace(settings, schedule=schedule)
-
-
-def mixture_of(fit: RoundsResult) -> CleanMixture:
-    """Return the mixture that a calibrated fit ended with."""
-    if not isinstance(fit.pace, CalibratedPace):
-        raise ValueError("the fit ended before its pace was calibrated")
-    return fit.pace.mixture
+    precision = settings.calibrated.precision / 10.0
+    return replace(settings, schedule=replace(settings.calibrated, precision=precision))
 
 
 def is_hollow(fit: RoundsResult) -> bool:
     """Return whether the fit misses rows in the middle that its clean part should have."""
-    if not isinstance(fit.pace, CalibratedPace) or fit.losses is None:
+    if not fit.is_calibrated:
         return True
-    mixture = mixture_of(fit)
-    return shortfall(fit.losses, mixture) > float(HOLLOW + 2.0 / np.sqrt(mixture.clean))
+    mixture = fit.mixture
+    return shortfall(fit.known_losses, mixture) > float(HOLLOW + 2.0 / np.sqrt(mixture.clean))
 
 
 def _fit_beside_masses(sample: Sample, seed: int, on_round: OnRound) -> SampleFit:
@@ -216,8 +206,8 @@ def _fit_beside_masses(sample: Sample, seed: int, on_round: OnRound) -> SampleFi
     found = _best_fit(others, seed, on_round)
     if found.fit.status.code == "callback":
         return found
-    if isinstance(found.fit.pace, CalibratedPace):
-        scale = mixture_of(found.fit).scale
+    if found.fit.is_calibrated:
+        scale = found.fit.mixture.scale
         masses = judged_masses(sample, masses, found.fit.solution.z, scale)
     aside = [mass.value for mass in masses if mass.is_aside]
     if len(aside) < len(masses):
@@ -255,7 +245,7 @@ def _best_fit(
     ends: list[Start] = []
     for start in _distinct(sample, first, starts, ends):
         fit = sample.fit(no_callback, start)
-        if isinstance(fit.pace, CalibratedPace):
+        if fit.is_calibrated:
             fits.append(fit)
     if screens:
         inside = screens[0].score <= 1
@@ -310,7 +300,7 @@ def _distinct(
     """
     is_plain = sample.rows.sample_weight is None and sample.objective.is_unpenalised
     is_few = sample.n_samples <= MOST_ROWS and sample.trusted.size == 0
-    if not (is_few and is_plain and isinstance(first.pace, CalibratedPace)):
+    if not (is_few and is_plain and first.is_calibrated):
         yield from starts
         return
     known = [start for start in (continued(first), *starts) if start.scale]
@@ -339,7 +329,7 @@ def _other_starts(
         # Asked at a fit that far rows have captured, they seem not to matter.
         if is_few or _depends_on_far_rows(sample, _choose(sample, fits), kept):
             screened = sample.only(kept).fit(no_callback)
-            if isinstance(screened.pace, CalibratedPace):
+            if screened.is_calibrated:
                 yield continued(screened)
     yield from _absolute_starts(sample, _choose(sample, fits))
     n_coef = sample.fleet.n_coef
@@ -392,11 +382,11 @@ def _trusted_starts(sample: Sample, fits: list[RoundsResult]) -> Iterator[Start]
         # Rows that took no part are further away: the coefficients have errors of their own.
         yield Start(coef, scale * float(np.sqrt(1.0 + n_coef / sample.trusted.size)))
     best = _choose(sample, fits)
-    if isinstance(best.pace, CalibratedPace) and sample.trusted_share(best) < 0.5:
+    if best.is_calibrated and sample.trusted_share(best) < 0.5:
         aside = sample.untrusting_weights(best) < 0.5
         if aside.sum() >= 2 * n_coef:
             others = sample.only(aside.astype(np.float64)).fit(no_callback)
-            if isinstance(others.pace, CalibratedPace):
+            if others.is_calibrated:
                 yield continued(others)
 
 
@@ -404,15 +394,15 @@ def _with_rare_columns_recovered(sample: Sample, fit: RoundsResult) -> RoundsRes
     """Return the fit, or a better one that keeps rows of rare columns that this one has lost."""
     fit = _with_lost_directions(sample, fit)
     for _ in range(CHANCES):
-        if not isinstance(fit.pace, CalibratedPace):
+        if not fit.is_calibrated:
             break
-        scale = mixture_of(fit).scale
+        scale = fit.mixture.scale
         where = sample.fleet.problem.coordinates
         coef = recover_rare_columns(sample.rows, where, sample.weights(fit), fit.solution.z, scale)
         if coef is None:
             break
         other = sample.fit(no_callback, Start(coef, scale))
-        if not isinstance(other.pace, CalibratedPace) or _peak(other) <= _peak(fit) + 1e-4:
+        if not other.is_calibrated or _peak(other) <= _peak(fit) + 1e-4:
             break
         fit = other
     return fit
@@ -423,7 +413,7 @@ def _with_lost_directions(sample: Sample, fit: RoundsResult) -> RoundsResult:
 
     An early fit to gross outliers may have given those any value, at which their rows stay out.
     """
-    if not isinstance(fit.pace, CalibratedPace) or _supports_all(sample, fit):
+    if not fit.is_calibrated or _supports_all(sample, fit):
         return fit
     if not sample.objective.is_unpenalised:  # a penalty has its own say on open directions
         return fit
@@ -431,8 +421,8 @@ def _with_lost_directions(sample: Sample, fit: RoundsResult) -> RoundsResult:
     coef = solve_where_supported(
         known.pooled_gram, known.pooled_rhs, every, LOST, sample.objective.fit_intercept
     )
-    other = sample.fit(no_callback, Start(coef, mixture_of(fit).scale))
-    as_good = isinstance(other.pace, CalibratedPace) and _peak(other) > _peak(fit) - CLEARLY_BETTER
+    other = sample.fit(no_callback, Start(coef, fit.mixture.scale))
+    as_good = other.is_calibrated and _peak(other) > _peak(fit) - CLEARLY_BETTER
     return other if as_good else fit
 
 
@@ -443,7 +433,7 @@ def _keep_far_rows_apart(found: SampleFit, screen: _Screen) -> SampleFit:
     rows inside; their own clean share is what tells them apart.
     """
     sample, fit = found.sample, found.fit
-    if not isinstance(fit.pace, CalibratedPace):
+    if not fit.is_calibrated:
         return found
     rule, score = screen.rule, screen.score
     cuts = tuple(cut for cut in rule.cuts if np.sum(score > cut) >= LEAST_BAND)
@@ -460,7 +450,7 @@ def _keep_far_rows_apart(found: SampleFit, screen: _Screen) -> SampleFit:
 
 def _depends_on_far_rows(sample: Sample, fit: RoundsResult, kept: Vector) -> bool:
     """Return whether the fit moves further than chance when the far rows are left out."""
-    if not isinstance(fit.pace, CalibratedPace):
+    if not fit.is_calibrated:
         return True
     v = sample.weights(fit)
     inside = v * kept
@@ -468,7 +458,7 @@ def _depends_on_far_rows(sample: Sample, fit: RoundsResult, kept: Vector) -> boo
     if inside.sum() < 2 * q:
         return True
     step, gram = sample.step_without(np.flatnonzero(kept == 0), fit)
-    chance = mixture_of(fit).scale ** 2 * q * max(v.sum() / inside.sum() - 1.0, 0.02)
+    chance = fit.mixture.scale**2 * q * max(v.sum() / inside.sum() - 1.0, 0.02)
     return bool(step @ gram @ step > MATTERS * chance)
 
 
@@ -483,11 +473,11 @@ def _choose(
     vote on the peak: a cluster far out in X, or rows that share their y, agree with the fit that
     they have captured.
     """
-    calibrated = [fit for fit in fits if isinstance(fit.pace, CalibratedPace)]
+    calibrated = [fit for fit in fits if fit.is_calibrated]
     if not calibrated:
         return fits[0]
     peaks = {id(fit): _peak(fit, _share(sample, fit, voters)) for fit in calibrated}
-    ranked = sorted(calibrated, key=lambda fit: mixture_of(fit).share < 0.5)
+    ranked = sorted(calibrated, key=lambda fit: fit.mixture.share < 0.5)
     best = ranked[0]
     for fit in ranked[1:]:
         if sample.is_more_trusted(fit, best):
@@ -495,7 +485,7 @@ def _choose(
         if fit is best or sample.is_more_trusted(best, fit):
             continue
         higher = peaks[id(fit)] > peaks[id(best)] + CLEARLY_BETTER
-        majority = mixture_of(fit).share >= 0.5
+        majority = fit.mixture.share >= 0.5
         if higher and (majority or _likelihood(fit) > _likelihood(best)):
             best = fit
     return best
@@ -504,16 +494,15 @@ def _choose(
 def _share(sample: Sample, fit: RoundsResult, voters: NDArray[np.bool_] | None) -> float:
     """Return the share of clean rows, of the voters only if there are others."""
     if voters is None or not np.any(voters) or np.all(voters):
-        return mixture_of(fit).share
+        return fit.mixture.share
     return float(np.mean(sample.weights(fit)[voters]))
 
 
 def _peak(fit: RoundsResult, share: float | None = None) -> float:
-    mixture = mixture_of(fit)
+    mixture = fit.mixture
     own = mixture.share if share is None else share
     return float(np.log(max(own, 1e-300) / mixture.free_scale))
 
 
 def _likelihood(fit: RoundsResult) -> float:
-    assert fit.losses is not None
-    return log_likelihood(fit.losses, mixture_of(fit))
+    return log_likelihood(fit.known_losses, fit.mixture)

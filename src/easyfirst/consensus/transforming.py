@@ -20,7 +20,6 @@ from easyfirst.consensus.starts import SampleFit
 from easyfirst.contracts import Vector
 from easyfirst.noise import Kind
 from easyfirst.noise.fitting import NEAR
-from easyfirst.schedules import CalibratedPace
 from easyfirst.transforms import IDENTITY, LOG, SQRT, TargetTransform
 
 ROWS = (2000, 12)  # at the most, or so many per coefficient
@@ -67,7 +66,7 @@ def advised_transform(found: SampleFit) -> Advice | None:
     rows = spread_rows(found, max(ROWS[0], ROWS[1] * sample.fleet.n_coef))
     table = RobustRows.of(sample, rows)
     plain = _candidate(table, IDENTITY, table.huber_fit(KIND))
-    if isinstance(found.fit.pace, CalibratedPace):
+    if found.fit.is_calibrated:
         ours = _candidate(table, IDENTITY, table.around(found.fit.solution.z, KIND))
         plain = max(plain, ours, key=lambda each: float(each.score.mean()))
     others = []

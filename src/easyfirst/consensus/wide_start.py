@@ -25,7 +25,6 @@ from easyfirst.consensus.statistics import Objective
 from easyfirst.consensus.wide_leverage import wide_far_rule
 from easyfirst.contracts import EVERY_ROW, Pace
 from easyfirst.local.far_rows import FarRule
-from easyfirst.schedules import CalibratedPace
 from easyfirst.summaries import LossSummary
 
 ENTRIES = 1 << 25  # of the rows that are looked at: 256 MB where they are dense
@@ -99,7 +98,7 @@ def _peak(fleet: Fleet, objective: Objective, fit: RoundsResult, seed: int) -> f
     rows inside have lost are estimated for them alone, by the response to random signs. A round
     solves no more than roughly, which tells a fit that far rows dominate from a better one.
     """
-    if not isinstance(fit.pace, CalibratedPace) or fit.losses is None:
+    if not fit.is_calibrated:
         return -np.inf
     squares = fit.statistics.pooled_gram.diagonal()
     taken = conjugate.degrees_of_freedom(fleet, fit.weightings, squares, objective, seed)
@@ -108,5 +107,5 @@ def _peak(fleet: Fleet, objective: Objective, fit: RoundsResult, seed: int) -> f
     )
     losses = fleet.summarize(fleet.weightings(np.tile(best, (fleet.n_batches, 1)), fit.pace))
     inside = replace(losses, counts=losses.counts[:, :1], trusted=None, n_coef=int(taken))
-    mixture = fit_mixture(inside, fit.pace.mixture.scale)
+    mixture = fit_mixture(inside, fit.mixture.scale)
     return float(np.log(max(mixture.share, 1e-300) / mixture.free_scale))
