@@ -48,6 +48,7 @@ from easyfirst.consensus.rounds import OnRound, RoundSettings, RoundsResult
 from easyfirst.consensus.sample import SCREENED_FEATURES, Sample, studentizes
 from easyfirst.consensus.short_runs import ends_of
 from easyfirst.consensus.statistics import Objective
+from easyfirst.consensus.wide_leverage import wide_far_rule
 from easyfirst.contracts import Matrix, Pace, Spread, Vector
 from easyfirst.local.design import dense
 from easyfirst.local.far_rows import FarRule
@@ -229,8 +230,10 @@ def _best_fit(
     """Return the best fit by the votes of these rows, from all starts and a known one."""
     rng = np.random.default_rng(seed)
     few_rows = sample.n_samples < sample.fleet.n_coef + 2
-    if sample.rows.n_features > SCREENED_FEATURES or few_rows:
+    if few_rows:
         return SampleFit(sample.fit(on_round), sample)
+    if sample.rows.n_features > SCREENED_FEATURES:
+        return _best_wide_fit(sample, on_round)
     # Distances in X need no fit, and a core is idle now and then while the first one runs.
     is_long = sample.n_samples * sample.rows.n_features >= FOR_A_THREAD
     first, screens = _side_by_side(
@@ -256,6 +259,26 @@ def _best_fit(
     if not screens:
         return found
     return replace(_keep_far_rows_apart(found, screens[0]), far=screens[0].score > 1)
+
+
+def _best_wide_fit(sample: Sample, on_round: OnRound) -> SampleFit:
+    """Return the fit of all rows, or one begun without far rows that is better for the others.
+
+    Of so many columns each fit costs much: no other start is tried.
+    """
+    first, X = sample.fit(on_round), sample.rows.X
+    rule = wide_far_rule(X[::2], X[1::2])
+    screen = _Screen(rule, rule.score(X))
+    inside = screen.score <= 1
+    if first.status.code == "callback" or np.sum(~inside) < LEAST_BAND:
+        return SampleFit(first, sample)
+    fits = [first]
+    if _depends_on_far_rows(sample, first, inside.astype(np.float64)):
+        screened = sample.only(inside).fit(no_callback)
+        if screened.is_calibrated:
+            fits.append(sample.fit(no_callback, continued(screened)))
+    found = SampleFit(_choose(sample, fits, inside), sample)
+    return replace(_keep_far_rows_apart(found, screen), far=~inside)
 
 
 def _side_by_side(
