@@ -201,6 +201,7 @@ def test_lightgbm_is_wrapped():
     assert np.mean(~model.selected_[80:]) < 0.05
 
 
+@pytest.mark.filterwarnings("ignore:How often labels of False are wrong is in doubt")
 def test_a_classifier_that_is_too_simple_takes_no_right_label_for_wrong():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((1000, 2))
