@@ -258,3 +258,76 @@ def test_the_long_tail_of_prices_is_not_a_change_of_units():
         n_fixed += int(np.sum(found.fix != ""))
     assert n_large > 100
     assert n_fixed <= 0.03 * n_large
+
+
+# Wide noise: rows vouch for each other
+
+
+def noisy_houses(seed, n=500, relative=0.2):
+    """Rows whose noise is a fifth of the price, in which no row alone tells 12 from 10."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 4))
+    price = 500.0 + X @ [60.0, 40.0, -30.0, 20.0]
+    return rng, X, (price + relative * 500.0 * rng.standard_normal(n)).round(1)
+
+
+@pytest.mark.parametrize(("factor", "fix"), [(10.0, "divide by 10"), (12.0, "divide by 12")])
+@pytest.mark.parametrize("seed", [11, 12])
+def test_one_factor_is_named_for_all_rows_where_no_row_alone_can_tell(factor, fix, seed):
+    rng, X, truth = noisy_houses(seed)
+    wrong = rng.random(truth.size) < 0.08
+    y = np.where(wrong, (factor * truth).round(1), truth)
+    found = SelfPacedRegressor().fit(X, y).suspects(X, y).loc[np.flatnonzero(wrong)]
+    assert (found["likely_fix"] == fix).mean() >= 0.95
+
+
+def test_values_below_a_tenth_of_the_prediction_are_named_in_wide_noise():
+    """What is far from the prediction was noticed, even if the true value was nearer."""
+    predicted = 1000.0 * np.array([118.0, 134.0, 110.0, 133.0, 117.0, 121.0, 126.0, 115.0])
+    truth = predicted * np.array([0.62, 1.1, 0.9, 0.8, 1.2, 1.0, 0.95, 1.05])
+    fixes = likely_fixes(0.1 * truth, predicted, predicted / 6.0)
+    assert fixes.fix.tolist() == ["multiply by 10"] * 8
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_long_tail_of_clean_rows_is_no_unit_error(seed):
+    rng = np.random.default_rng(seed)
+    predicted = rng.uniform(80.0, 200.0, 300)
+    given = (predicted + 25.0 * 3.5 * (1.0 + rng.pareto(1.2, 300))).round()
+    assert np.mean(likely_fixes(given, predicted, 25.0).fix != "") <= 0.02
+
+
+def test_capped_values_are_no_unit_errors():
+    rng = np.random.default_rng(0)
+    clean = np.minimum(rng.normal(25.0, 8.0, 470).round(1), 50.0)
+    capped = np.full(16, 50.0)
+    given = np.concatenate([capped, (10.0 * clean[:20]).round(1)])
+    predicted = np.concatenate([rng.normal(20.0, 2.0, 16), clean[:20] + rng.normal(0, 3.0, 20)])
+    others = np.concatenate([capped[:9], clean[20:], capped[9:], given[16:]])
+    fixes = likely_fixes(given, predicted, 3.5, others=others).fix
+    assert not any(fixes[:16])
+    assert np.mean(fixes[16:] == "divide by 10") >= 0.95
+
+
+def test_equal_values_that_a_factor_makes_of_equal_ones_are_no_missing_code():
+    rng = np.random.default_rng(0)
+    clean = rng.integers(12, 40, 380).astype(float)
+    predicted = clean[:40] + rng.normal(0.0, 2.0, 40)
+    given = 100.0 * clean[:40]
+    fixes = likely_fixes(given, predicted, 2.0, others=np.concatenate([clean[40:], given]))
+    assert set(fixes.fix) == {"divide by 100"}
+
+
+def test_a_ratio_close_to_a_listed_factor_is_that_factor():
+    """Predictions that are 4 % off on the average do not make a unit of their own."""
+    rng = np.random.default_rng(0)
+    truth = rng.uniform(100.0, 300.0, 60)
+    predicted = 1.04 * truth * np.exp(rng.normal(0.0, 0.1, 60))
+    fixes = likely_fixes((10.0 * truth).round(), predicted, 10.0)
+    assert np.mean(fixes.fix == "divide by 10") >= 0.95
+
+
+@pytest.mark.parametrize("given", [105_000.0, 10_200.0, 102.0])
+def test_no_slip_of_a_digit_leaves_a_zero_in_front(given):
+    for slips in (transposed_digits(np.array([given])), misread_digits(np.array([given]))):
+        assert slips.value[slips.weight > 0].min() >= 10.0 ** np.floor(np.log10(given))

@@ -57,6 +57,7 @@ def misread_digits(given: Vector) -> Slips:
     change = np.arange(10) - digits[:, :, None]
     value = _signed(given, change * places[:, :, None])
     weight = _ALIKE[np.clip(digits, 0, 9)] * ((digits[:, :, None] >= 0) & (change != 0))
+    weight[places[:, 0] >= 10.0, 0, 0] = 0.0  # nobody writes 049.70
     return Slips(value.reshape(n, 10 * length), weight.reshape(n, 10 * length))
 
 
@@ -73,6 +74,7 @@ def transposed_digits(given: Vector) -> Slips:
     upper, lower = digits[:, :-1], digits[:, 1:]
     change = (lower - upper) * (places[:, :-1] - places[:, 1:])
     usable = (upper >= 0) & (lower >= 0) & (upper != lower)
+    usable[:, 0] &= (lower[:, 0] > 0) | (places[:, 0] < 10.0)  # nobody writes 049.70
     return Slips(_signed(given[:, None], change), usable.astype(np.float64))
 
 

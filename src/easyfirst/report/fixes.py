@@ -18,6 +18,7 @@ from scipy.special import logsumexp
 from easyfirst.contracts import Matrix, Vector
 from easyfirst.report.digits import resolution
 from easyfirst.report.mistakes import (
+    FACTORS,
     NOTICED,
     ErrorSizes,
     Mistake,
@@ -27,6 +28,7 @@ from easyfirst.report.mistakes import (
     common_factor,
     distance,
     mistakes_in,
+    nearest_listed,
     slope_at,
 )
 from easyfirst.report.wording import number
@@ -45,6 +47,9 @@ LEAST_FACTOR = np.log(1.5)
 SEARCHED = 4.0  # log-likelihood that a factor found by looking everywhere gains by chance
 MOST_LEARNED = 20_000  # rows, evenly spread, from which the counts are learned
 BLOCK_ROWS = 20_000
+# Log-likelihood that a factor must gain, once and per row, over another that could stand for it.
+GAINED, GAINED_PER_ROW = 3.0, 1.0
+LEAST_ROWS = 0.5  # of a factor before it can compete with another
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,12 +76,21 @@ class Fixes:
 class Lesson:
     """How many rows are of each kind, and the factor (logarithm, spread) that rows share.
 
-    `belief` holds the probabilities of the kinds in the rows that were learned from.
+    `belief` holds the probabilities of the kinds in the rows that were learned from; `left_out` are
+    the fixes by factors for which others stand.
     """
 
     counts: Vector
     belief: Matrix
     ratio: tuple[float, float] | None = None
+    left_out: frozenset[str] = frozenset()
+
+    def kinds(self, rows: RowsInQuestion) -> list[Mistake]:
+        """Return the kinds of mistake for some rows."""
+        kinds = mistakes_in(rows)
+        if self.ratio is not None:
+            kinds.append(common_factor(rows, *self.ratio))
+        return _without(kinds, self.left_out)
 
 
 def likely_fixes(
@@ -150,7 +164,8 @@ def _rows(
     # Where a model fits exactly, what is left is rounding.
     least = np.maximum(1e-9 * size * np.exp(transform.log_slope(size)), 1e-300)
     scales = np.maximum(np.broadcast_to(scale, given.shape), least)
-    table = np.sort(given if others is None else others)
+    whole = given if others is None else np.asarray(others, dtype=np.float64)
+    table = np.sort(whole)
     equal = _between(table, given, given)
     clean = np.zeros(given.size) if quality is None else np.asarray(quality)
     error = np.maximum(np.abs(distance(transform, given, predicted)), scales)
@@ -163,10 +178,13 @@ def _rows(
         above=np.full(given.size, np.nan) if above is None else np.asarray(above),
         equal=np.maximum(equal, 1.0),
         nearby=_between(table, given - around, given + around) - equal,
+        equal_if_scaled=_equal_if_scaled(table, given),
+        repeated=_repeated(whole, given),
+        usual_share=float(np.median(_between(table, table, table))) / table.size,
         n_rows=table.size,
         n_wrong=given.size,
         step=resolution(given),
-        sizes=ErrorSizes.of(error, scales, np.where(error >= NOTICED * scales, 1.0 - clean, 0.0)),
+        sizes=ErrorSizes.of(error, np.where(error >= NOTICED * scales, 1.0 - clean, 0.0)),
         partners=partners,
         transform=transform,
     )
@@ -176,6 +194,31 @@ def _between(table: Vector, low: Vector, high: Vector) -> Vector:
     """Return how many of the sorted values lie between bounds, these included."""
     first, last = np.searchsorted(table, low, "left"), np.searchsorted(table, high, "right")
     return np.asarray(last - first, dtype=np.float64)
+
+
+def _equal_if_scaled(table: Vector, given: Vector) -> Vector:
+    """Return how many of the sorted values are the given one over or times a listed factor."""
+    values, places = np.unique(given, return_inverse=True)
+    most = np.zeros(values.size)
+    for factor in FACTORS:
+        for scaled in (values / factor, values * factor):
+            rounding = 1e-9 * np.abs(scaled)
+            most = np.maximum(most, _between(table, scaled - rounding, scaled + rounding))
+    return np.asarray(most[places])
+
+
+def _repeated(whole: Vector, given: Vector) -> Vector:
+    """Return which share of the rows with a value follow one with the same value.
+
+    Zero where the value has too few places for that to be a habit of the table.
+    """
+    values, places = np.unique(whole, return_inverse=True)
+    follows = np.append(False, whole[1:] == whole[:-1])
+    counts = np.bincount(places, minlength=values.size)
+    following = np.bincount(places, weights=follows, minlength=values.size)
+    share = np.where(counts - following >= FEWEST_ALIKE, following / np.maximum(counts, 1), 0.0)
+    at = np.clip(np.searchsorted(values, given), 0, values.size - 1)
+    return np.asarray(np.where(values[at] == given, share[at], 0.0))
 
 
 def _matter(rows: RowsInQuestion) -> Vector:
@@ -213,7 +256,7 @@ def _learned(rows: RowsInQuestion) -> Lesson:
     lesson = Lesson(*_counts(rows, kinds))
     matter = _matter(rows)
     # Rows that all come near a factor are what a common one is learned from, not its rival.
-    rivals = [kind for kind in kinds if not kind.is_near_miss]
+    rivals = [kind for kind in kinds if not kind.near]
     before = _explained(rows, rivals, matter)
     best = SEARCHED + np.log(max(float(matter.sum()), 1.0))  # what chance would gain
     without_rule = np.array([not kind.fix for kind in kinds])
@@ -226,7 +269,68 @@ def _learned(rows: RowsInQuestion) -> Lesson:
         if after - before > best:
             lesson = Lesson(*_counts(rows, [*kinds, common]), ratio)
             best = after - before
-    return lesson
+    return _with_fewer_factors(rows, lesson)
+
+
+def _without(kinds: Sequence[Mistake], left_out: frozenset[str]) -> list[Mistake]:
+    """Return the kinds but some fixes, and but near misses of these."""
+    return [each for each in kinds if not left_out & {each.fix, each.near}]
+
+
+def _with_fewer_factors(rows: RowsInQuestion, lesson: Lesson) -> Lesson:
+    """Leave out factors whose rows another factor explains nearly as well.
+
+    Where the noise is wide, a row alone cannot tell 12 from 10. All rows together can, and few
+    tables hold both.
+    """
+    matter = _matter(rows)
+    while True:
+        kinds = lesson.kinds(rows)
+        loser = _superfluous(kinds, lesson.counts, matter)
+        if loser is None:
+            return lesson
+        left_out = lesson.left_out | {loser}
+        lesson = Lesson(*_counts(rows, _without(kinds, left_out)), lesson.ratio, left_out)
+
+
+def _superfluous(kinds: Sequence[Mistake], counts: Vector, matter: Vector) -> str | None:
+    """Return the factor that is missed least, if another stands for it, or None."""
+    scaled = as_matrix([kind.log_density for kind in kinds])
+    with np.errstate(divide="ignore"):
+        whole = logsumexp(scaled + np.log(counts), axis=1)
+    density = np.exp(scaled - whole[:, None])  # of rows by a kind, over that by all kinds
+    by_fix: dict[str, list[int]] = {}
+    for place, kind in enumerate(kinds):
+        if kind.log_factor is not None:
+            by_fix.setdefault(kind.fix, []).append(place)
+    own = PRIOR_ROWS / sum(kind.prior for kind in kinds)
+    rows_of = {
+        fix: sum(counts[j] - own * kinds[j].prior for j in places) for fix, places in by_fix.items()
+    }
+    present = [fix for fix in by_fix if rows_of[fix] > LEAST_ROWS]
+    prior = {fix: float(np.log(kinds[by_fix[fix][0]].prior)) for fix in present}
+    loser, least = None, np.inf
+    for fix in present:
+        for other in present:
+            if fix == other:
+                continue
+            without = _loss(density, counts, matter, by_fix[fix], by_fix[other])
+            instead = _loss(density, counts, matter, by_fix[other], by_fix[fix])
+            beaten = without - prior[other] < instead - prior[fix]
+            rate = without / (GAINED + GAINED_PER_ROW * rows_of[fix])
+            if beaten and rate < min(1.0, least):
+                loser, least = fix, rate
+    return loser
+
+
+def _loss(
+    density: Matrix, counts: Vector, matter: Vector, lost: Sequence[int], kept: Sequence[int]
+) -> float:
+    """Return the log-likelihood lost where some kinds' rows have to be of others."""
+    moved = counts[lost].sum()
+    share = counts[kept] / counts[kept].sum()
+    change = density[:, kept] @ (moved * share) - density[:, lost] @ counts[lost]
+    return float(-matter @ np.log(np.maximum(1.0 + change, 1e-300)))
 
 
 def _most_common_ratio(rows: RowsInQuestion, counts: Vector) -> tuple[float, float] | None:
@@ -248,7 +352,7 @@ def _most_common_ratio(rows: RowsInQuestion, counts: Vector) -> tuple[float, flo
     if mass[best] < FEWEST_ALIKE - 0.5:
         return None
     alike, weight = values[first[best] : last[best]], weights[first[best] : last[best]]
-    center = float(np.average(alike, weights=weight))
+    center = nearest_listed(float(np.average(alike, weights=weight)))
     spread = float(np.sqrt(np.average(np.square(alike - center), weights=weight)))
     return center, float(np.clip(spread, NARROWEST, WIDEST))
 
@@ -262,21 +366,22 @@ def _explained(rows: RowsInQuestion, kinds: Sequence[Mistake], matter: Vector) -
 
 
 def _chosen(rows: RowsInQuestion, lesson: Lesson, belief: Matrix | None = None) -> Fixes:
-    kinds = mistakes_in(rows)
-    if lesson.ratio is not None:
-        kinds.append(common_factor(rows, *lesson.ratio))
+    kinds = lesson.kinds(rows)
     if belief is None:
         belief = _belief(as_matrix([kind.log_density for kind in kinds]), lesson.counts)
     parts = as_matrix([kind.part for kind in kinds])
-    has_fix = np.array([bool(kind.fix) for kind in kinds])
-    probable = belief * parts * (1.0 - rows.quality)[:, None] * has_fix
+    fixes = list(dict.fromkeys(kind.fix for kind in kinds if kind.fix))
+    first = [next(kind for kind in kinds if kind.fix == fix) for fix in fixes]
+    # A factor may be there twice: with the usual noise, and with the spread that its rows have.
+    same = np.array([[kind.fix == fix for fix in fixes] for kind in kinds], dtype=np.float64)
+    probable = (belief * parts * (1.0 - rows.quality)[:, None]) @ same
     best = np.argmax(probable, axis=1)
     probability = np.take_along_axis(probable, best[:, None], axis=1)[:, 0]
     large, clear = (rows.off >= size * rows.scale for size in (LARGE, CLEAR))
     needed = np.where(clear, SUGGESTED, SUGGESTED_NEARBY)
-    fixes = Fixes.none(rows.given.size)
+    found = Fixes.none(rows.given.size)
     for row in np.flatnonzero((probability >= needed) & large):
-        kind = kinds[best[row]]
-        fixes.fix[row], fixes.cause[row] = kind.fix, kind.cause.format(number(kind.value[row]))
-        fixes.value[row], fixes.probability[row] = kind.value[row], probability[row]
-    return fixes
+        kind = first[best[row]]
+        found.fix[row], found.cause[row] = kind.fix, kind.cause.format(number(kind.value[row]))
+        found.value[row], found.probability[row] = kind.value[row], probability[row]
+    return found

@@ -23,11 +23,13 @@ from easyfirst.report.wording import visible
 from easyfirst.transforms import IDENTITY, TargetTransform
 
 NOTICED = 3.5  # noise scales that a mistake moves a value at least to be noticed at all
+MOVED = 2.0  # noise scales at least between the given and the true value
 ANY_SIZE = np.log(1e6)  # mistakes without a rule: each order of magnitude alike ...
 SIZE_ROWS = 20.0  # ... until so many rows show which one is usual
 LEAST_SPREAD = 0.7  # of the logarithms of their sizes
-TAIL_END = 12.0  # noise scales within which an error may be the tail of the noise
-LEAST_EXCESS = 0.5
+# The tail of the noise is any decreasing density on either side: a mixture of exponential ones
+# that fall off over so many noise scales.
+TAILS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 TAIL = 5.0  # degrees of freedom of the noise, so that no fix hangs on a tenth of a scale
 TAIL_CONSTANT = float(gammaln((TAIL + 1) / 2) - gammaln(TAIL / 2) - 0.5 * np.log(TAIL * np.pi))
 USUAL_CODES = (-1.0, -9.0, -99.0, -999.0, -9999.0, 9.0, 99.0, 999.0, 9999.0, 99999.0)
@@ -46,9 +48,10 @@ FACTORS: dict[float, tuple[float, str]] = {
     1.609: (0.002, "miles and kilometres"),
     4.184: (0.001, "calories and joules"),
 }
-OTHER, SIGN, SWAP, DIGIT, TRANSPOSED, CODE, COPIED = 0.30, 0.04, 0.08, 0.10, 0.04, 0.06, 0.03
-COMMON, NOISE_TAIL = 0.03, 0.10
+OTHER, SIGN, SWAP, DIGIT, TRANSPOSED, CODE, COPIED = 0.30, 0.04, 0.08, 0.12, 0.04, 0.06, 0.03
+COMMON, NOISE_TAIL, SHARED = 0.03, 0.05, 0.06
 NEAR = 8.0  # noise scales around a factor in which errors of other causes lie
+CLOSE_RATIO = 0.1  # difference of logarithms within which a shared factor is a listed one
 BY_CHANCE = 0.5  # of a mistake's own prior: that of only coming near it
 
 
@@ -72,37 +75,23 @@ class ErrorSizes:
     """The density of mistakes without a rule: any order of magnitude, and the usual one here.
 
     `center` and `spread` are those of the errors' logarithms; `share` says how far to trust them.
-    `excess` is how far, in noise scales, errors go beyond where they are first noticed, if they
-    are the tail of the noise: zero where no error is that small.
     """
 
     center: float
     spread: float
     share: float
-    excess: float = 0.0
 
     @classmethod
-    def of(cls, error: Vector, scale: Vector, matter: Vector) -> Self:
+    def of(cls, error: Vector, matter: Vector) -> Self:
         """Learn the usual size from rows that look wrong, counted by `matter`."""
         total = float(np.sum(matter))
         if total <= 0:
             return cls(0.0, 1.0, 0.0)
-        small = matter * (error < TAIL_END * scale)
-        excess = 0.0
-        if np.sum(small) >= 1.0:
-            excess = float(np.average(error / scale, weights=small)) - NOTICED
         logs = np.log(error)
         center = float(np.average(logs, weights=matter))
         spread = float(np.sqrt(np.average(np.square(logs - center), weights=matter)))
         spread = max(spread, LEAST_SPREAD)
-        return cls(center, spread, total / (total + SIZE_ROWS), max(excess, LEAST_EXCESS))
-
-    def tail_log_density(self, error: Vector, scale: Vector) -> Vector:
-        """Return the log density of errors that fall off from where they are first noticed."""
-        if not self.excess:
-            return np.full(error.size, NOTHING)
-        beyond = np.maximum(error / scale - NOTICED, 0.0)
-        return np.asarray(-beyond / self.excess - np.log(2.0 * self.excess * scale))
+        return cls(center, spread, total / (total + SIZE_ROWS))
 
     def log_density(self, error: Vector) -> Vector:
         """Return the log density of errors of these sizes, either sign."""
@@ -128,6 +117,13 @@ class RowsInQuestion:
     equal, nearby
         How many rows of the whole table have the very same target, and how many others one within
         three noise scales of it.
+    equal_if_scaled
+        How many have the value that a factor makes of the target, at most.
+    repeated
+        How many of the rows with the very same target, if it is there in several places, stand
+        below another one of them.
+    usual_share
+        Share of the table that has the very same target as a usual row.
     n_rows, n_wrong
         Rows of the whole table, and how many of them look wrong.
     step
@@ -145,6 +141,9 @@ class RowsInQuestion:
     above: Vector
     equal: Vector
     nearby: Vector
+    equal_if_scaled: Vector
+    repeated: Vector
+    usual_share: float
     n_rows: int
     n_wrong: int
     step: float
@@ -169,12 +168,13 @@ class RowsInQuestion:
 
     def some(self, rows: NDArray[np.intp]) -> RowsInQuestion:
         """Return some of these rows."""
-        own = ("given", "predicted", "scale", "quality", "above", "equal", "nearby")
+        own = ("given", "predicted", "scale", "quality", "above")
+        counts = ("equal", "nearby", "equal_if_scaled", "repeated")
         partners = [
             replace(each, values=each.values[rows], predicted=each.predicted[rows])
             for each in self.partners
         ]
-        parts = {name: getattr(self, name)[rows] for name in own}
+        parts = {name: getattr(self, name)[rows] for name in (*own, *counts)}
         return replace(self, **parts, partners=partners)
 
     def noise(self, value: Vector, predicted: Vector | None = None) -> Vector:
@@ -188,10 +188,10 @@ class RowsInQuestion:
         return np.asarray(density + self.transform.log_slope(value))
 
     def noticed(self, value: Vector) -> NDArray[np.bool_]:
-        """Return where the given value is so far from the true one that it is noticed."""
+        """Return where the given value is so far from the true one that this is no accident."""
         shape = (-1, *[1] * (np.ndim(value) - 1))
         moved = np.abs(distance(self.transform, self.given.reshape(shape), value))
-        return np.asarray(moved >= NOTICED * self.scale.reshape(shape))
+        return np.asarray(moved >= MOVED * self.scale.reshape(shape))
 
 
 def distance(transform: TargetTransform, value: Vector, center: Vector) -> Vector:
@@ -220,7 +220,8 @@ class Mistake:
 
     `fix` says what to do in words; `cause` says what probably happened, with braces where the
     true value goes. `part` is the share of the density that the one true value in `value` has,
-    where a kind has several. A near miss comes close to another kind and is not that kind.
+    where a kind has several. `near` is another kind's fix to which a near miss comes close, without
+    being of that kind. `log_factor` is that of a mistake by a factor.
     """
 
     fix: str
@@ -229,18 +230,17 @@ class Mistake:
     log_density: Vector
     value: Vector
     part: Vector
-    is_near_miss: bool = False
+    near: str = ""
+    log_factor: float | None = None
 
 
 def mistakes_in(rows: RowsInQuestion) -> list[Mistake]:
     """Return all kinds of mistake for some rows."""
     return [
         _without_rule(rows, OTHER, rows.sizes.log_density(rows.error) + rows.log_slope),
-        _without_rule(
-            rows, NOISE_TAIL, rows.sizes.tail_log_density(rows.error, rows.scale) + rows.log_slope
-        ),
+        *_tails(rows),
         *_factors(rows),
-        *_single(rows, "change the sign", "the sign is wrong? {} fits", SIGN, -rows.given),
+        *_single(rows, _wrong_sign(rows)),
         *_swaps(rows),
         _slips(rows, "correct one digit", "a digit misread", DIGIT, misread_digits(rows.given)),
         _slips(
@@ -254,8 +254,18 @@ def mistakes_in(rows: RowsInQuestion) -> list[Mistake]:
     ]
 
 
+def nearest_listed(log_ratio: float) -> float:
+    """Return the logarithm of the listed factor that a ratio is close to, or the ratio's own.
+
+    Predictions that are a little off on the average make a ratio of 9.7 out of a decimal slip.
+    """
+    listed = [sign * float(np.log(factor)) for factor in FACTORS for sign in (1.0, -1.0)]
+    best = min(listed, key=lambda each: abs(each - log_ratio))
+    return best if abs(best - log_ratio) < CLOSE_RATIO else log_ratio
+
+
 def common_factor(rows: RowsInQuestion, log_ratio: float, spread: float) -> Mistake:
-    """Return a mistake by a factor that these rows share, known only from themselves."""
+    """Return a mistake by a factor that these rows share, with a spread known from themselves."""
     factor = float(np.exp(log_ratio))
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         found = np.log(rows.given / rows.predicted)
@@ -265,6 +275,13 @@ def common_factor(rows: RowsInQuestion, log_ratio: float, spread: float) -> Mist
         bent = np.log1p(np.square(far) / TAIL)
         density = TAIL_CONSTANT - np.log(width * np.abs(rows.given)) - 0.5 * (TAIL + 1.0) * bent
     usable = np.isfinite(density) & rows.noticed(rows.given / factor)
+    density = np.where(usable, density, NOTHING)
+    for listed, (_, question) in FACTORS.items():
+        for sign in (1.0, -1.0):
+            if log_ratio == sign * float(np.log(listed)):
+                return replace(
+                    _factor(rows, listed, sign < 0, COMMON, question), log_density=density
+                )
     verb = "divide" if factor > 1 else "multiply"
     size = max(factor, 1.0 / factor)
     return Mistake(
@@ -272,9 +289,10 @@ def common_factor(rows: RowsInQuestion, log_ratio: float, spread: float) -> Mist
         cause=f"another unit, as in other rows ({'times' if factor > 1 else 'divided by'} "
         f"about {size:.2g})",
         prior=COMMON,
-        log_density=np.where(usable, density, NOTHING),
+        log_density=density,
         value=_rounded(rows.given / factor, 4),
         part=np.ones(rows.given.size),
+        log_factor=log_ratio,
     )
 
 
@@ -283,34 +301,61 @@ def _without_rule(rows: RowsInQuestion, prior: float, density: Vector) -> Mistak
     return Mistake("", "", prior, density, nothing, np.ones(rows.given.size))
 
 
-def _single(
-    rows: RowsInQuestion, fix: str, cause: str, prior: float, value: Vector, stretch: float = 1.0
-) -> Iterator[Mistake]:
+def _tails(rows: RowsInQuestion) -> Iterator[Mistake]:
+    """Yield the ways in which errors fall off from where they are first noticed."""
+    beyond = np.maximum(rows.error / rows.scale - NOTICED, 0.0)
+    for side in (rows.given >= rows.predicted, rows.given < rows.predicted):
+        for excess in TAILS:
+            density = rows.log_slope - beyond / excess - np.log(excess * rows.scale)
+            prior = 0.5 * NOISE_TAIL * excess**-2 / sum(each**-2 for each in TAILS)
+            yield _without_rule(rows, prior, np.where(side, density, NOTHING))
+
+
+def _single(rows: RowsInQuestion, kind: Mistake, stretch: float = 1.0) -> Iterator[Mistake]:
     """Yield a mistake that has one true value, and spreads values apart by `stretch`.
 
     Beside it goes what only comes near it: where a model is wrong rather than the rows, errors of
     all sizes gather around a factor and not right at it.
     """
+    value = kind.value
     noticed, whole = rows.noticed(value), np.ones(value.size)
     density = np.where(noticed, rows.noise(value) - np.log(stretch), NOTHING)
-    yield Mistake(fix, cause, prior, density, value, whole)
+    yield replace(kind, log_density=density)
     away = np.abs(distance(rows.transform, value, rows.predicted))
     near = noticed & (away < NEAR * rows.scale)
     width = 2.0 * NEAR * rows.scale * stretch
     flat = np.where(near, rows.transform.log_slope(value) - np.log(width), NOTHING)
     nothing = np.full(value.size, np.nan)
-    yield Mistake("", "", BY_CHANCE * prior, flat, nothing, whole, is_near_miss=True)
+    yield Mistake("", "", BY_CHANCE * kind.prior, flat, nothing, whole, near=kind.fix)
 
 
 def _factors(rows: RowsInQuestion) -> Iterator[Mistake]:
     for factor, (prior, question) in FACTORS.items():
-        given = f"{factor:g}"
-        value = _rounded(rows.given / factor)
-        cause = f"{given} times {{}}; {question}?"
-        yield from _single(rows, f"divide by {given}", cause, prior, value, factor)
-        value = _rounded(rows.given * factor)
-        cause = f"1/{given} of {{}}; {question}?"
-        yield from _single(rows, f"multiply by {given}", cause, prior, value, 1.0 / factor)
+        for inverse in (False, True):
+            kind = _factor(rows, factor, inverse, prior, question)
+            yield from _single(rows, kind, 1.0 / factor if inverse else factor)
+
+
+def _wrong_sign(rows: RowsInQuestion) -> Mistake:
+    whole = np.ones(rows.given.size)
+    cause = "the sign is wrong? {} fits"
+    return Mistake("change the sign", cause, SIGN, NOTHING * whole, -rows.given, whole)
+
+
+def _factor(
+    rows: RowsInQuestion, factor: float, inverse: bool, prior: float, question: str
+) -> Mistake:
+    """Return a mistake by a listed factor, which has no density yet."""
+    given = f"{factor:g}"
+    return Mistake(
+        fix=f"{'multiply' if inverse else 'divide'} by {given}",
+        cause=f"{f'1/{given} of' if inverse else f'{given} times'} {{}}; {question}?",
+        prior=prior,
+        log_density=np.full(rows.given.size, NOTHING),
+        value=_rounded(rows.given * factor if inverse else rows.given / factor),
+        part=np.ones(rows.given.size),
+        log_factor=float(np.log(factor)) * (-1.0 if inverse else 1.0),
+    )
 
 
 def _swaps(rows: RowsInQuestion) -> Iterator[Mistake]:
@@ -358,19 +403,31 @@ def _slips(rows: RowsInQuestion, fix: str, cause: str, prior: float, slips: Slip
 
 
 def _point_masses(rows: RowsInQuestion) -> Iterator[Mistake]:
-    """Return mistakes that put one certain value in place of the true one, which is then lost."""
+    """Return mistakes that put one certain value in place of the true one, which is then lost.
+
+    A value that many rows share, such as a cap, needs no mistake to be there.
+    """
     step = np.log(rows.step)
     lost = np.full(rows.given.size, np.nan)
     certain = np.ones(rows.given.size)
-    isolated = rows.equal >= SPIKE * (rows.nearby + 1.0)
+    isolated = rows.equal >= SPIKE * (rows.nearby + 1.0 + rows.n_wrong * rows.usual_share)
+    isolated &= rows.equal > rows.equal_if_scaled
     usual = np.isin(rows.given, USUAL_CODES) & (rows.nearby <= rows.equal)
     spike = np.where(isolated & (rows.equal >= SPIKE), 0.5 * rows.equal / rows.n_wrong, 0.0)
     mass = np.minimum(spike, 0.5) + np.where(usual, 0.5 / len(USUAL_CODES), 0.0)
     with np.errstate(divide="ignore"):
         density = np.log(mass) - step
     yield Mistake(MISSING_CODE, "looks like a missing code", CODE, density, lost, certain)
-    # In a table with few different values, neighbours are equal by chance.
-    by_chance = np.log(rows.equal / rows.n_rows) - rows.sizes.log_density(rows.error)
+    shares_it = rows.equal >= SPIKE * np.maximum(rows.n_rows * rows.usual_share, 1.0)
+    shares_it &= rows.equal > rows.equal_if_scaled
+    with np.errstate(divide="ignore"):
+        density = np.log(np.where(shares_it, rows.equal / rows.n_rows, 0.0)) - step
+    yield _without_rule(rows, SHARED, density)
+    # In a table with few different values neighbours are equal by chance, and in a sorted one
+    # those that share a cap stand together.
+    by_chance = np.log(
+        np.maximum(rows.equal / rows.n_rows, rows.repeated)
+    ) - rows.sizes.log_density(rows.error)
     by_chance -= rows.log_slope
     copied = rows.given == rows.above
     density = np.where(copied, np.minimum(-step, -by_chance), NOTHING)
