@@ -1,10 +1,12 @@
 """Codes for missing values: spikes far from the rest are found, and real values left alone."""
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from easyfirst.tables import TableModel
 from easyfirst.tables.missing_codes import find_codes, looks_like_code
 
 
@@ -92,3 +94,20 @@ def test_columns_without_a_spike_have_no_codes(seed, centre, spread, shape):
 def test_ordinary_numbers_do_not_look_like_codes():
     assert not any(looks_like_code(value) for value in (0, 1, 9, 10, 100, 500, 1e4, -3, -12.5, 90))
     assert all(looks_like_code(value) for value in (-1, -9, 99, 999, -99, 9999.0, 99.99, -200))
+
+
+@pytest.mark.parametrize("form", ["numbers", "texts"])
+def test_an_infinite_target_is_a_wrong_one_and_not_a_missing_one(form):
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal(120)
+    y = (3.0 * x + 0.1 * rng.standard_normal(120)).round(3)
+    y[[7, 40]], y[11] = (np.inf, -np.inf), np.nan
+    target = pa.array(y) if form == "numbers" else pa.array(["" if v != v else f"{v}" for v in y])
+    table = pa.table({"x": x, "y": target})
+    model = TableModel("y").fit(table)
+    found = model.suspects(table).to_pandas()
+    assert {7, 40} <= set(found["row_id"])
+    assert 11 not in set(found["row_id"])
+    told = found.set_index("row_id").loc[[7, 40], "reason"]
+    assert told.str.contains("infinite").all()
+    assert "1 row without a value of 'y' left out" in model.notes_

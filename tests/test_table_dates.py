@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from easyfirst.tables import dates
+from easyfirst.tables import TableModel, dates
 from easyfirst.tables.dates import FoundDates, find_format, find_number_format, parse
 
 FORMATS = [
@@ -120,3 +120,57 @@ def test_other_large_numbers_are_no_dates(name, numbers):
 def test_only_formats_that_can_be_found_are_formats():
     assert all(dates.is_format(form) for form in [*FORMATS, "epoch ms", "%H.%M.%S"])
     assert not any(dates.is_format(form) for form in ["", "%Q", "epoch days", "%Y; rm -rf"])
+
+
+# Several formats in one column
+
+
+def mixed(*forms, n=120, start="2021-03-01"):
+    """A day after the other, each written in the next of the formats."""
+    days = pd.date_range(start, periods=n)
+    return days, texts(day.strftime(forms[i % len(forms)]) for i, day in enumerate(days))
+
+
+def days_since_1970(days):
+    return (days - pd.Timestamp(0)).days.to_numpy(float)
+
+
+@pytest.mark.parametrize(
+    "forms",
+    [
+        ("%Y-%m-%d", "%d.%m.%Y"),
+        ("%m/%d/%Y", "%Y-%m-%d", "%d %b %Y"),
+        ("%d.%m.%Y", "%d/%m/%Y", "%Y%m%d", "%B %d, %Y"),
+    ],
+)
+def test_several_formats_in_one_column_are_read(forms):
+    days, column = mixed(*forms)
+    found = find_format(column)
+    assert set(found.format.split(dates.OR)) == set(forms)
+    assert found.rival is None
+    assert np.array_equal(found.days, days_since_1970(days))
+    assert np.array_equal(parse(column, found.format), found.days)
+    assert dates.is_format(found.format)
+    assert " or " in dates.shown(found.format)
+
+
+def test_a_format_that_comes_late_in_the_file_is_read():
+    first, last = mixed("%Y-%m-%d", n=150), mixed("%d.%m.%Y", n=40, start="2022-01-01")
+    column = pa.chunked_array([first[1].combine_chunks(), last[1].combine_chunks()])
+    found = find_format(column)
+    assert np.array_equal(found.days[-40:], days_since_1970(last[0]))
+    assert not np.isnan(found.days).any()
+
+
+def test_codes_of_which_some_look_like_dates_stay_categories():
+    column = texts([f"A{i:03d}" for i in range(60)] + ["2021-03-01", "01.03.2021"] * 30)
+    assert find_format(column) is None
+
+
+def test_a_table_with_dates_in_two_formats_is_fitted_and_says_so():
+    rng = np.random.default_rng(0)
+    days, column = mixed("%Y-%m-%d", "%d.%m.%Y", n=200)
+    y = 0.5 * days_since_1970(days) + rng.normal(0.0, 2.0, 200)
+    model = TableModel("y").fit(pa.table({"day": column, "y": y}))
+    assert model.regressor_.coef_[0] == pytest.approx(0.5, abs=0.02)
+    assert any("yyyy-mm-dd or dd.mm.yyyy" in note for note in model.notes_)

@@ -20,6 +20,9 @@ SAMPLE = 200  # different texts on which formats are tried before all of them ar
 EPOCH = "epoch "  # before the unit of numbers that count from 1970
 EPOCH_UNITS = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 YMD = "%Y%m%d"
+OR = "|"  # between the formats of a column that has several
+MOST_FORMATS = 4
+LEAST_SHARE = 0.02  # of the texts that one of several formats must read
 TIMES_ONLY = ("%H:%M:%S", "%H:%M", "%H.%M.%S", "%H:%M:%S.%f", "%I:%M %p", "%I:%M:%S %p", "%I %p")
 
 # What a text must look like, and the formats that may read it.
@@ -69,7 +72,7 @@ _WIDEST = 30 * 365.25 * DAY_SECONDS  # of numbers that nothing but their size sh
 
 @dataclass(frozen=True)
 class FoundDates:
-    """A format of dates, and another that reads all values as well, with other dates.
+    """A format of dates, or several with `OR` between them, and one that is possible as well.
 
     `days` is the column in this format.
     """
@@ -95,12 +98,43 @@ def find_format(column: pa.ChunkedArray, day_first: bool = False) -> FoundDates 
     shares = {found: float(np.mean(~np.isnan(each))) for found, each in days.items()}
     best = max(shares.values(), default=0.0)
     if best < MOSTLY:
-        return None
+        return _several_formats(sample, encoded, day_first)
     equal = {found: _spread(days[found], encoded) for found in allowed if shares[found] == best}
-    if len(equal) == 1:
-        ((form, only),) = equal.items()
-        return FoundDates(form, None, only)
     return _more_orderly(equal, day_first)
+
+
+def _several_formats(sample: list[str], encoded: Any, day_first: bool) -> FoundDates | None:
+    """Return formats that read a column together, the most frequent first, or None.
+
+    Each is chosen from what the ones before it have left.
+    """
+    looks = {
+        text: [form for form in _candidates([text]) if form not in TIMES_ONLY] for text in sample
+    }
+    if np.mean([bool(forms) for forms in looks.values()]) < MOSTLY:
+        return None
+    texts = encoded.dictionary.to_pylist()
+    tried = dict.fromkeys(form for forms in looks.values() for form in forms)
+    days = {form: _days(texts, form) for form in tried}
+    found: list[FoundDates] = []
+    left = np.ones(len(texts), dtype=bool)
+    while left.any() and len(found) < MOST_FORMATS:
+        reads = {form: left & ~np.isnan(each) for form, each in days.items()}
+        most = max(reads.values(), key=np.sum)
+        if np.sum(most) < max(LEAST_SHARE * len(texts), 2):
+            break
+        equal = {
+            form: _spread(np.where(left, days[form], np.nan), encoded)
+            for form in tried
+            if np.array_equal(reads[form], most)
+        }
+        found.append(_more_orderly(equal, day_first))
+        left &= np.isnan(days[found[-1].format])
+    if len(found) < 2 or np.mean(left) > 1.0 - MOSTLY:
+        return None
+    form = OR.join(each.format for each in found)
+    rival = next((each.rival for each in found if each.rival), None)
+    return FoundDates(form, rival, _spread(_days(texts, form), encoded))
 
 
 def find_number_format(name: str, values: Vector) -> str | None:
@@ -138,6 +172,8 @@ def is_format(form: str) -> bool:
     """Whether a text is a format that this module can have found."""
     if form.startswith(EPOCH):
         return form.removeprefix(EPOCH) in EPOCH_UNITS
+    if OR in form:
+        return all(is_format(each) and not each.startswith(EPOCH) for each in form.split(OR))
     dates = {day + time for days in _DAYS.values() for day in days for time in _all_times()}
     return form in dates or form in TIMES_ONLY
 
@@ -156,7 +192,7 @@ def shown(form: str) -> str:
     words = {"%Y": "yyyy", "%y": "yy", "%m": "mm", "%d": "dd", "%H": "HH", "%M": "MM", "%S": "SS"}
     words |= {"%f": "ffffff", "%b": "mon", "%B": "month", "%p": "AM/PM", "%I": "hh", "%z": "zone"}
     words |= {"%a": "day", "%A": "day"}
-    return re.sub(r"%[A-Za-z]", lambda found: words[found.group()], form)
+    return re.sub(r"%[A-Za-z]", lambda found: words[found.group()], form.replace(OR, " or "))
 
 
 def _all_times() -> list[str]:
@@ -188,6 +224,12 @@ def _share(texts: list[str], form: str) -> float:
 def _days(texts: list[Any], form: str) -> Vector:
     if not texts:
         return np.empty(0)
+    if OR in form:
+        first, rest = form.split(OR, 1)
+        days = _days(texts, first).copy()
+        unread = np.flatnonzero(np.isnan(days))
+        days[unread] = _days([texts[place] for place in unread], rest)
+        return days
     found = _timestamps(texts, form)
     found = found.dt.tz_localize(None) if "%z" in form else found
     origin = pd.Timestamp("1900-01-01") if form in TIMES_ONLY else pd.Timestamp(0)
@@ -209,7 +251,10 @@ def _spread(days: Vector, encoded: Any) -> Vector:
 
 def _more_orderly(rivals: dict[str, Vector], day_first: bool) -> FoundDates:
     """Choose between formats that read the same texts: the one that puts the rows in sequence."""
-    steps = {form: np.diff(days) for form, days in rivals.items()}
+    if len(rivals) == 1:
+        ((form, only),) = rivals.items()
+        return FoundDates(form, None, only)
+    steps = {form: np.diff(days[~np.isnan(days)]) for form, days in rivals.items()}
     disorder = {
         form: min(int(np.sum(each < 0)), int(np.sum(each > 0))) for form, each in steps.items()
     }

@@ -342,7 +342,7 @@ class _Scan:
         column = values.plain(table[self._wanted.choice.target])
         given = values.given_numbers(column, reading)
         found = response_of(column, given, reading)
-        odd = found.is_wrong & np.isnan(given)
+        odd = found.is_wrong & np.isnan(given) & ~found.is_infinite
         if odd.any():
             self._n_odd += int(odd.sum())
             row = int(np.argmax(odd))

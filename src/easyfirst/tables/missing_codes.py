@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from easyfirst.contracts import Vector
 
+INFINITE = ("inf", "-inf", "+inf", "infinity", "-infinity", "+infinity")
 WORDS = frozenset(
     (
         *("", "-", "--", "---", "—", "–", "?", "??", ".", "..", "...", "*", "/", "#", "x"),
@@ -23,7 +24,8 @@ WORDS = frozenset(
         *("missing", "unknown", "undefined", "not available", "not-available", "no data"),
         *("unbekannt", "k.a.", "k.a", "ka", "keine", "keine angabe", "fehlt"),
         *("#n/a", "#na", "#null!", "#value!", "#div/0!", "#ref!", "#name?", "#num!"),
-        *("(missing)", "(null)", "<na>", "inf", "-inf", "+inf", "infinity", "-infinity"),
+        *("(missing)", "(null)", "<na>"),
+        *INFINITE,
     )
 )
 

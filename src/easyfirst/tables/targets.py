@@ -47,12 +47,13 @@ class Response:
     """The target of every row of a table.
 
     `y` is NaN where there is nothing to fit: the value is missing, or `is_wrong` beyond doubt,
-    because it is a missing code or no number. `given` is the number in the table.
+    because it is a missing code, infinite or no number. `given` is the number in the table.
     """
 
     y: Vector
     given: Vector
     is_wrong: NDArray[np.bool_]
+    is_infinite: NDArray[np.bool_]
     column: Any
 
     @property
@@ -62,6 +63,8 @@ class Response:
 
     def reason(self, row: int) -> str:
         """Return why the target of a row is wrong."""
+        if self.is_infinite[row]:
+            return "the target is infinite"
         if np.isnan(self.given[row]):
             return f"{str(self.column[row].as_py())!r} is not a number"
         return f"the target {self.given[row]:.15g} looks like a missing code"
@@ -126,7 +129,8 @@ def response_of(column: pa.ChunkedArray, given: Vector, reading: Reading) -> Res
     is_wrong = np.isnan(y) & ~np.isnan(given)
     if values.is_text(column.type):
         is_wrong |= np.isnan(given) & ~values.missing_words(column)
-    return Response(y, given, is_wrong, column)
+    is_infinite = values.infinite(column)
+    return Response(y, given, is_wrong | is_infinite, is_infinite, column)
 
 
 def require_sense(y: Vector, target: str, n_rows: int | None = None) -> None:

@@ -100,6 +100,18 @@ def given_numbers(column: pa.ChunkedArray, reading: Reading = AS_IT_IS) -> Vecto
     return np.asarray(values)
 
 
+def infinite(column: pa.ChunkedArray) -> NDArray[np.bool_]:
+    """Return where a column holds an infinite number, or says so in text."""
+    column = plain(column)
+    if pa.types.is_floating(column.type):
+        return np.asarray(np.isinf(column.cast(pa.float64()).to_numpy()))
+    if not is_text(column.type):
+        return np.zeros(len(column), dtype=bool)
+    lowered = pc.utf8_lower(pc.utf8_trim_whitespace(column))
+    said = pc.is_in(lowered, pa.array(sorted(missing_codes.INFINITE), lowered.type))
+    return np.asarray(pc.fill_null(said, False).to_numpy(), dtype=bool)
+
+
 def odd_values(
     column: pa.ChunkedArray, reading: Reading = AS_IT_IS, found: Vector | None = None
 ) -> TextsAmongNumbers | None:
