@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.linear_model import HuberRegressor
 from sklearn.pipeline import make_pipeline
@@ -385,6 +386,18 @@ def test_a_second_model_with_clearly_more_rows_is_the_one_returned():
     assert found.fit.mixture.share == pytest.approx(0.75, abs=0.02)
     assert found.fit.solution.z == pytest.approx([1.0, -2.0, 5.0], abs=0.05)
     assert evidence.support == pytest.approx(1.0 / 3.0, abs=0.05)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_column_is_named_along_which_errors_grow(seed):
+    """Two models half and half, too close to each other to be told apart row by row."""
+    rng = np.random.default_rng(seed)
+    columns = {"floor": 1.0, "area": 50.0, "age": 10.0}
+    X = pd.DataFrame({name: size * rng.normal(size=600) for name, size in columns.items()})
+    side = rng.choice([-1.0, 1.0], 600)
+    y = 2.0 * X["floor"] + 0.1 * X["age"] + side * X["area"] / 50.0 + 0.5 * rng.normal(size=600)
+    with pytest.warns(NoSingleModelWarning, match="Errors grow along column 'area', as if two"):
+        SelfPacedRegressor().fit(X, y)
 
 
 @pytest.mark.parametrize("level", [3.0, 7.1, 1e6])

@@ -17,7 +17,7 @@ from easyfirst.consensus.starts import SampleFit, continued, is_hollow, no_callb
 from easyfirst.contracts import Vector
 from easyfirst.noise import NoiseModel
 
-GROWING_ERRORS = "Errors grow along some columns"  # how that doubt begins
+MOST_COLUMNS = 3  # that are named where errors grow along them
 LEAST_ROWS = 4.0  # clean rows' worth of information per coefficient below which none is believed
 # Spread of squared residuals along a direction of X, in clean variances: 2 half-way between two
 # equal models, 0.6 for noise whose standard deviation goes with exp(x / 2).
@@ -36,9 +36,9 @@ ROWS_FOR_SPREAD = (50, 2000)  # likewise: enough for the largest eigenvalue
 
 @dataclass(frozen=True)
 class SecondModelEvidence:
-    """Signs of a second model: how far r**2 follows a direction of X, and a rival's support."""
+    """Signs of a second model: the columns along which r**2 grows, and a rival's support."""
 
-    between: float = 0.0
+    between: tuple[int, ...] = ()
     support: float = 0.0
 
     @property
@@ -63,10 +63,11 @@ def find_second_model(found: SampleFit) -> tuple[SampleFit, SecondModelEvidence]
         tighter = other.is_calibrated and _is_tighter(other, found.fit)
         if tighter and not sample.is_more_trusted(found.fit, other):
             found = replace(found, fit=other)
-            spread, chance, _ = _spread_along_design(sample, other)
+            spread, chance, direction = _spread_along_design(sample, other)
     # A penalty makes residuals follow the columns, too.
     suspicious = spread > max(BETWEEN, 2.0 * chance)
-    between = spread if suspicious and sample.objective.is_unpenalised else 0.0
+    grows = suspicious and sample.objective.is_unpenalised
+    between = _columns_along(direction, sample) if grows else ()
     rival = _rival(sample, found.fit)
     if rival is None:
         return found, SecondModelEvidence(between)
@@ -74,7 +75,7 @@ def find_second_model(found: SampleFit) -> tuple[SampleFit, SecondModelEvidence]
     if support > CLEARLY_MORE * max(1.0, rival.fit.mixture.scale / found.fit.mixture.scale):
         other = sample.fit(no_callback, continued(rival.fit))
         if other.is_calibrated:
-            return replace(found, fit=other), SecondModelEvidence(0.0, 1.0 / support)
+            return replace(found, fit=other), SecondModelEvidence((), 1.0 / support)
     return found, SecondModelEvidence(between, support)
 
 
@@ -143,11 +144,6 @@ def doubts_about(
             "The residuals that look clean are spread too evenly for one noise level: wrong rows "
             "may have pulled the fit, or the relation may not be linear. Check the residuals over "
             "each column, and add curves or missing columns before you trust the flags."
-        )
-    if second_model.between:
-        doubts.append(
-            f"{GROWING_ERRORS}, as if two models were mixed. Check for a missing column or a "
-            f"second population before you trust the flags."
         )
     if second_model.is_rival:
         doubts.append(
@@ -228,6 +224,13 @@ def _spread_along_design(sample: Sample, fit: RoundsResult) -> tuple[float, floa
         return nowhere
     values, vectors = la.eigh(basis.T @ excess @ basis, subset_by_index=[k - 1, k - 1])
     return float(values[0]), chance, basis @ vectors[:, 0]
+
+
+def _columns_along(direction: Vector, sample: Sample) -> tuple[int, ...]:
+    """Return the columns that differ most along a direction, each counted by its own spread."""
+    size = np.sqrt(sample.fleet.column_variance) * np.abs(direction[: sample.fleet.n_features])
+    order = np.argsort(-size, kind="stable")[:MOST_COLUMNS]
+    return tuple(int(j) for j in order if size[j] > 0.5 * size.max())
 
 
 @dataclass(frozen=True, eq=False)

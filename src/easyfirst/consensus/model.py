@@ -131,7 +131,7 @@ class FittedModel:
     """The result of a fit, in the solver's coordinates; `fleet` can weigh its rows.
 
     `redundant` are columns that differ in directions which were left out of the coefficients;
-    `far` is about rows that are predicted beyond any y.
+    `far` is about rows that are predicted beyond any y; errors grow along the columns `growing`.
     """
 
     fleet: Fleet
@@ -148,6 +148,7 @@ class FittedModel:
     redundant: tuple[int, ...] = ()
     far: FarPredictions | None = None
     misfit: Misfit = field(default_factory=Misfit)
+    growing: tuple[int, ...] = ()
 
     @property
     def noise(self) -> NoiseModel | None:
@@ -267,6 +268,7 @@ def _fit_calibrated(
         notes=notes_about_masses(masses),
         far=far_predictions(found.sample, fitted.coef) if found else None,
         misfit=_misfit(found, fitted),
+        growing=() if opinion.is_preferred else second_model.between,
     )
 
 

@@ -12,8 +12,9 @@ from easyfirst.consensus.transforming import Advice
 WORTH_SAYING = 0.005  # share of rows, or of an error
 UNEVEN_FLAGS = 0.4  # difference of flagged shares between groups of rows that is no accident
 MOST_NAMED = 6
-# Two doubts that blame the model for where the rows lie that look wrong.
+# Doubts that blame the model for where the rows lie that look wrong.
 DIFFER_IN_X = "of the rows that look wrong differ in X from the others"
+GROWING_ERRORS = "Errors grow along"
 SHARE_DIFFERS = "The share of rows that look wrong differs along"
 REMEDY = "Add a curve or a missing category, fit log(y), or use SelfPaced"
 
@@ -82,7 +83,20 @@ def _changes(advice: Advice) -> str:
 
 
 def doubts_of(fitted: FittedModel, names: Sequence[str]) -> tuple[str, ...]:
-    """Return a doubt where X tells the rows that look wrong, or much of the residuals."""
+    """Return doubts where X tells the rows that look wrong, or much of the residuals."""
+    return (*_doubts_about_growing_errors(fitted, names), *_doubts_about_misfit(fitted, names))
+
+
+def _doubts_about_growing_errors(fitted: FittedModel, names: Sequence[str]) -> tuple[str, ...]:
+    if not fitted.growing:
+        return ()
+    return (
+        f"{GROWING_ERRORS} {_listed(fitted.growing, names)}, as if two models were mixed. Check "
+        f"for a missing column or a second population before you trust the flags.",
+    )
+
+
+def _doubts_about_misfit(fitted: FittedModel, names: Sequence[str]) -> tuple[str, ...]:
     misfit, columns = fitted.misfit, _listed(fitted.misfit.columns, names)
     if not misfit.is_doubtful:
         return _doubts_about_flags(fitted.opinion, names)

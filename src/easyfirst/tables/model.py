@@ -14,12 +14,17 @@ from narwhals.typing import IntoDataFrame
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from easyfirst.consensus.diagnosis import GROWING_ERRORS
 from easyfirst.contracts import Matrix, Vector
 from easyfirst.estimators import SelfPacedRegressor
 from easyfirst.estimators.findings import findings_of
 from easyfirst.estimators.judging import JudgedRows
-from easyfirst.estimators.notes import DIFFER_IN_X, SHARE_DIFFERS, advice_notes, choice_note
+from easyfirst.estimators.notes import (
+    DIFFER_IN_X,
+    GROWING_ERRORS,
+    SHARE_DIFFERS,
+    advice_notes,
+    choice_note,
+)
 from easyfirst.report.suspects import fixes_of
 from easyfirst.tables.base import TrainingRows, as_table, row_names
 from easyfirst.tables.choosing import chosen, require_known
