@@ -25,12 +25,24 @@ from easyfirst import SelfPacedRegressor
 from easyfirst.report.mistakes import FACTORS
 from easyfirst.report.patterns import find_patterns
 from easyfirst.report.traits import Trait, categories, each_of, ranges
+from easyfirst.tables import TableModel
 
+SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 CLASSICS = Path(__file__).resolve().parents[1] / "tests" / "data" / "robust_classics"
 NOISE = 20.0
 LARGE = 8.0  # noise scales
 RATIO = 0.05
 ROWS = 2000
+REAL_SEEDS = range(100, 103)
+REAL_RATIOS = (0.03, 0.10)
+REAL_KINDS = {
+    "times 10": (10.0, "divide by 10"),
+    "divided by 10": (0.1, "multiply by 10"),
+    "times 100": (100.0, "divide by 100"),
+    "times 12": (12.0, "divide by 12"),
+    "times 2.54": (2.54, "divide by 2.54"),
+    "none": (1.0, ""),
+}
 
 Vector = np.ndarray
 
@@ -99,6 +111,7 @@ class Tally:
     exact: int = 0
     clean: int = 0
     clean_with_fix: int = 0
+    missed: int = 0
 
 
 def measure(kind: Injected, seeds: int) -> Tally:
@@ -121,6 +134,47 @@ def measure(kind: Injected, seeds: int) -> Tally:
         clean = found.drop(np.flatnonzero(wrong), errors="ignore")
         tally.clean += len(clean)
         tally.clean_with_fix += int(clean["likely_fix"].notna().sum())
+    return tally
+
+
+def real_tables() -> Iterator[tuple[str, pd.DataFrame, str]]:
+    """Yield tables as they are: name, table, target. Their noise is up to a fifth of the target."""
+    for name, file, target, exclude in (
+        ("Boston", "MASS__Boston", "medv", []),
+        ("HousePrices", "AER__HousePrices", "price", []),
+        ("Salaries", "carData__Salaries", "salary", []),
+        ("Auto", "ISLR__Auto", "mpg", ["name"]),
+    ):
+        table = pd.read_csv(SHARED / "robust_classics" / f"{file}.csv")
+        yield name, table.drop(columns=["rownames", *exclude], errors="ignore"), target
+    houses = pd.read_parquet(SHARED / "california_housing" / "california_housing_sklearn.parquet")
+    target = next(name for name in houses if "MedHouseVal" in name)
+    yield "California", houses.sample(3000, random_state=1).reset_index(drop=True), target
+    rent = pd.read_parquet(SHARED / "airbnb_la" / "la_2015-09_summary.parquet")
+    unused = ["id", "host_id", "name", "host_name", "last_review"]
+    rent = rent.sample(4000, random_state=1).reset_index(drop=True)
+    yield "Airbnb, Los Angeles", rent.drop(columns=unused, errors="ignore"), "price"
+
+
+def measure_real(table: pd.DataFrame, target: str, times: float, fix: str, seeds: range) -> Tally:
+    """Multiply the target of some rows of a real table, and count."""
+    tally, truth = Tally(), table[target].to_numpy(dtype=np.float64)
+    for seed in seeds:
+        for ratio in REAL_RATIOS:
+            wrong = np.random.default_rng(seed).random(truth.size) < ratio
+            y = np.where(wrong, (times * truth).round(6), truth)
+            model = TableModel(target).fit(table.assign(**{target: y}))
+            judged = model.judged(table.assign(**{target: y}))
+            found = judged.judged.is_wrong
+            fixes = model.suspects(table.assign(**{target: y})).set_index("row_id")["likely_fix"]
+            named = fixes.reindex(range(truth.size)).fillna("").to_numpy()
+            large = wrong & (np.abs(y - truth) > LARGE * judged.judged.scale)
+            tally.n += int(large.sum())
+            tally.right += int(np.sum(named[large] == fix))
+            tally.missed += int(np.sum(large & ~found))
+            tally.other += int(np.sum((named[large] != fix) & (named[large] != "")))
+            tally.clean += int(np.sum(found & ~wrong))
+            tally.clean_with_fix += int(np.sum(named[found & ~wrong] != ""))
     return tally
 
 
@@ -255,6 +309,20 @@ def page(seeds: int, tables: int) -> str:
             f"| {kind.name} | {t.n} | {share} | {t.other} | {exact} | {t.clean} "
             f"| {t.clean_with_fix} |"
         )
+    lines.append(REAL.format(first=REAL_SEEDS.start, last=REAL_SEEDS.stop - 1))
+    lines += [
+        "| table | mistake | rows | right kind | another kind | not flagged | clean rows flagged "
+        "| with a fix |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for name, table, target in real_tables():
+        for mistake, (times, fix) in REAL_KINDS.items():
+            t = measure_real(table, target, times, fix, REAL_SEEDS if fix else REAL_SEEDS[:1])
+            share = f"{100 * t.right / t.n:.1f} %" if t.n and fix else ""
+            lines.append(
+                f"| {name} | {mistake} | {t.n if fix else 0} | {share} | {t.other} | {t.missed} "
+                f"| {t.clean} | {t.clean_with_fix} |"
+            )
     lines.append(WITHOUT)
     lines += ["| errors | rows flagged | with a fix |", "|---|---|---|"]
     flagged, fixed = clean_rows(seeds)
@@ -295,6 +363,15 @@ INJECTED = """
 In a twentieth of the rows, one kind per table. Counted are rows with an error above eight noise
 scales; a row that was not flagged counts as not named. Some digits misread look like another
 mistake, so not all can be told.
+"""
+REAL = """
+## Real tables
+
+In 3 % and in 10 % of the rows (seeds {first} to {last}), in tables from `../shared/data`. Counted
+are rows with an error above eight noise scales, as above. Where the noise is a fifth of the target,
+rows do not always tell 12 from 10. Rows that were not flagged had no chance of a fix. The goal of
+95 % is missed for 12, for 2.54 and for small values in most tables, for 10 and 100 in California,
+and clean rows of the Airbnb listings get fixes.
 """
 WITHOUT = """
 ## Where there is no rule
