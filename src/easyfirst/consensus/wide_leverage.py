@@ -28,6 +28,7 @@ STEP = 1.25  # between the limits that are tried, each a factor larger
 FEW_BETWEEN = 0.25  # rows between two limits, over those beyond, that make a gap
 LEAST_LUMP = 0.005  # share of the rows
 PASSES = 2  # the second among rows that the first left inside
+ENTRIES_OF_ALL = 5.0  # that the size of all entries counts for in that of a column's
 POWER_STEPS = 4  # of the randomised singular vectors
 
 
@@ -126,18 +127,31 @@ def _column_scales(X: Any) -> tuple[Vector, Vector]:
 
 
 def _typical_entries(X: Any) -> Vector:
-    """Return the median size of the entries of each sparse column that are not zero."""
+    """Return the median size of the entries of each sparse column that are not zero.
+
+    Drawn towards that of all columns, by a few entries' worth: a column of which the rows hold one
+    entry would else take its scale from the very row that is to be judged.
+    """
     columns = sp.csc_array(X)
     sizes = np.abs(columns.data)
     counts = np.diff(columns.indptr)
+    if not np.any(sizes > 0.0):
+        return np.zeros(counts.size)
     order = np.lexsort((sizes, np.repeat(np.arange(counts.size), counts)))
-    middle = np.minimum(columns.indptr[:-1] + counts // 2, max(sizes.size - 1, 0))
-    found = sizes[order][middle] if sizes.size else np.zeros(counts.size)
-    return np.where(counts > 0, found, 0.0)
+    middle = np.minimum(columns.indptr[:-1] + counts // 2, sizes.size - 1)
+    usual = float(np.median(sizes[sizes > 0.0]))
+    own = np.where(counts > 0, sizes[order][middle], usual)
+    share = counts / (counts + ENTRIES_OF_ALL)
+    return np.asarray(
+        np.exp(share * np.log(np.maximum(own, 1e-300)) + (1.0 - share) * np.log(usual))
+    )
 
 
 def _leading_directions(X: Any, center: Vector, inverse: Vector) -> Matrix:
-    """Return the leading right singular vectors of scaled rows of length one."""
+    """Return the leading right singular vectors of scaled rows of length one.
+
+    In single precision: they only say where to look.
+    """
     length = np.sqrt(np.maximum(squared(X) @ np.square(inverse), 0.0))
     if sp.issparse(X):
         shrink = np.divide(1.0, length, out=np.zeros_like(length), where=length > 0.0)
@@ -147,5 +161,5 @@ def _leading_directions(X: Any, center: Vector, inverse: Vector) -> Matrix:
         length = np.sqrt(np.einsum("ij,ij->i", scaled, scaled))
         signs = scaled / np.where(length > 0.0, length, 1.0)[:, None]
     count = min(DIRECTIONS, min(signs.shape) - 1)
-    right = randomized_svd(signs, count, n_iter=POWER_STEPS, random_state=0)[2]
+    right = randomized_svd(signs.astype(np.float32), count, n_iter=POWER_STEPS, random_state=0)[2]
     return np.asarray(right.T, dtype=np.float64)

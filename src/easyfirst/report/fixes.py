@@ -317,7 +317,9 @@ def _superfluous(kinds: Sequence[Mistake], counts: Vector, matter: Vector) -> st
             without = _loss(density, counts, matter, by_fix[fix], by_fix[other])
             instead = _loss(density, counts, matter, by_fix[other], by_fix[fix])
             beaten = without - prior[other] < instead - prior[fix]
-            rate = without / (GAINED + GAINED_PER_ROW * rows_of[fix])
+            # Rows that only a mistake without a rule could have instead keep their factor.
+            lost = max(without, _distance(density, counts, matter, by_fix[fix], by_fix[other]))
+            rate = lost / (GAINED + GAINED_PER_ROW * rows_of[fix])
             if beaten and rate < min(1.0, least):
                 loser, least = fix, rate
     return loser
@@ -331,6 +333,18 @@ def _loss(
     share = counts[kept] / counts[kept].sum()
     change = density[:, kept] @ (moved * share) - density[:, lost] @ counts[lost]
     return float(-matter @ np.log(np.maximum(1.0 + change, 1e-300)))
+
+
+def _distance(
+    density: Matrix, counts: Vector, matter: Vector, lost: Sequence[int], kept: Sequence[int]
+) -> float:
+    """Return the log-likelihood lost if each row of some kinds were one of the others."""
+    by_lost, by_kept = (
+        np.maximum(density[:, places] @ (counts[places] / counts[places].sum()), 1e-300)
+        for places in (lost, kept)
+    )
+    own = matter * (density[:, lost] @ counts[lost])
+    return float(own @ np.log(by_lost / by_kept))
 
 
 def _most_common_ratio(rows: RowsInQuestion, counts: Vector) -> tuple[float, float] | None:
