@@ -317,9 +317,10 @@ def _superfluous(kinds: Sequence[Mistake], counts: Vector, matter: Vector) -> st
             without = _loss(density, counts, matter, by_fix[fix], by_fix[other])
             instead = _loss(density, counts, matter, by_fix[other], by_fix[fix])
             beaten = without - prior[other] < instead - prior[fix]
-            # Rows that only a mistake without a rule could have instead keep their factor.
-            lost = max(without, _distance(density, counts, matter, by_fix[fix], by_fix[other]))
-            rate = lost / (GAINED + GAINED_PER_ROW * rows_of[fix])
+            apart = _distance(density, counts, matter, by_fix[fix], by_fix[other])
+            needed = GAINED_PER_ROW * rows_of[fix]
+            # Few rows earn less than a factor costs, which only a like one makes them pay.
+            rate = without / (needed + GAINED if apart < needed + GAINED else needed)
             if beaten and rate < min(1.0, least):
                 loser, least = fix, rate
     return loser
