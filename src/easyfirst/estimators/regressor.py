@@ -100,8 +100,9 @@ class SelfPacedRegressor(
         "admm" iterates towards consensus as the paper does; "gram" adds up the Gram matrices
         of all batches and solves once, with the same result; "cg" solves by conjugate gradients
         and forms no square matrix. For losses other than squared, the last two take Newton steps.
-        "auto" takes "gram", and beyond 5,000 columns "cg" where the penalty is quadratic;
-        standard errors are then those of uncorrelated columns.
+        "auto" takes "gram", and "cg" beyond 5,000 columns, or beyond 500 if there are fewer rows
+        than columns, where the penalty is quadratic; standard errors are then those of
+        uncorrelated columns.
     admm_on
         Where the batches' parts of a consensus iteration are solved: on the "workers", for any
         loss, where an iteration sends one vector to each batch and gets one back; or on the
