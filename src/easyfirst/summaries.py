@@ -20,12 +20,15 @@ BINS_PER_OCTAVE = 16
 LOWEST_OCTAVE = -36  # anything smaller than anchor * 2**-36 counts as an exact fit
 HIGHEST_OCTAVE = 16  # anything larger than anchor * 2**16 counts as infinitely far
 BELOW_EVERY_BIN = 2.0 ** (LOWEST_OCTAVE - 1.0 / 32.0)
+PARTS_OF_A_CELL = 16
 N_BINS = (HIGHEST_OCTAVE - LOWEST_OCTAVE) * BINS_PER_OCTAVE + 2
 
 
-def histogram(residuals: Vector, sample_weight: Vector | None, anchor: float) -> Vector:
+def histogram(
+    residuals: Vector, sample_weight: Vector | None, anchor: float, cell: float = 0.0
+) -> Vector:
     """Count residuals in signed log-spaced bins; returns shape (2, N_BINS): below, above zero."""
-    return np.asarray(histograms(residuals, sample_weight, anchor, None, 1)[0])
+    return np.asarray(histograms(residuals, sample_weight, anchor, None, 1, cell)[0])
 
 
 def histograms(
@@ -34,8 +37,16 @@ def histograms(
     anchor: float,
     group: NDArray[np.intp] | None,
     n_groups: int,
+    cell: float = 0.0,
 ) -> Vector:
-    """Return the histogram of every group of residuals; `group` has each one's number."""
+    """Return the histogram of every group of residuals; `group` has each one's number.
+
+    A residual of a rounded y stands for all that lie in a `cell` of this width around it.
+    """
+    if cell:
+        shifts = cell * ((np.arange(PARTS_OF_A_CELL) + 0.5) / PARTS_OF_A_CELL - 0.5)
+        parts = (histograms(residuals + s, sample_weight, anchor, group, n_groups) for s in shifts)
+        return np.asarray(sum(parts) / PARTS_OF_A_CELL)
     index = _bins(residuals, anchor)
     if group is not None:
         index += 2 * N_BINS * group

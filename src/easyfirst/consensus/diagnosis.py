@@ -185,7 +185,7 @@ def doubts_where_nothing_is_explained(
     y = found.sample.rows.y
     spread = float(np.subtract(*np.quantile(y, [0.75, 0.25]))) / 1.349
     explains = noise.spread**2 < (1.0 - EXPLAINS_NOTHING) * spread**2
-    if noise.share >= 0.5 and explains:
+    if (noise.share >= 0.5 and explains) or found.cell:
         return doubts_about_skew(noise)
     return doubts_about(found.fit, SecondModelEvidence())
 

@@ -236,7 +236,12 @@ def _fit_calibrated(
             advice = advised_transform(found)
             if advice is not None and judging == "choose":
                 return advice
-        problem = replace(fleet.problem, far_rule=found.far_rule, aside=found.aside)
+        problem = replace(
+            fleet.problem,
+            far_rule=found.far_rule,
+            aside=found.aside,
+            cell=found.cell,
+        )
         fleet = replace(fleet, problem=problem)
         seen = np.maximum(fleet.column_variance, found.sample.fleet.column_variance)
         fleet = replace(fleet, column_variance=seen)

@@ -61,6 +61,7 @@ class Opinion:
     left: Structure = field(default_factory=Structure)
     gain: float = 0.0
     is_preferred: bool = False
+    is_for_coarse_target: bool = False
 
 
 def second_opinion(found: SampleFit, has_rival: bool = False) -> Opinion:
@@ -75,9 +76,11 @@ def second_opinion(found: SampleFit, has_rival: bool = False) -> Opinion:
     few = sample.n_samples < 2 * sample.fleet.n_coef + 3
     if penalised or few or sample.rows.n_features > SCREENED_FEATURES:
         return Opinion()
-    if not fit.is_calibrated:
+    if not fit.is_calibrated or found.cell:
         table = RobustRows.of(sample, spread_rows(found, _enough(sample)))
-        return table.preferred(table.huber_fit(), Structure(), 1.0)
+        table = replace(table, cell=found.cell)
+        opinion = table.preferred(table.huber_fit(), Structure(), 1.0)
+        return replace(opinion, is_for_coarse_target=found.cell > 0.0)
     ours, weights = fit.solution.z, sample.weights(fit)
     exact = 2.0 * ROUNDING * sample.fleet.problem.anchor
     if fit.mixture.scale <= exact:  # rounding errors depend on X, so there is none to look for
@@ -255,6 +258,7 @@ class RobustRows:
     X: Matrix
     counts: Vector
     sample: Sample
+    cell: float = 0.0
 
     @classmethod
     def of(cls, sample: Sample, rows: NDArray[np.intp]) -> RobustRows:
@@ -297,7 +301,7 @@ class RobustRows:
         n, p = self.X.shape
         best, best_rule = self._noise(residual, kind), ScaleRule.even()
         for with_columns in (False, True):
-            if with_columns and not columns_may_speak(n, p):
+            if self.cell or (with_columns and not columns_may_speak(n, p)):
                 continue
             weights = self.counts
             for _ in range(SCALINGS):  # the first takes corrupted rows along, the next does not
@@ -380,8 +384,8 @@ class RobustRows:
         self, residual: Vector, kind: Kind | None = None, start: NoiseModel | None = None
     ) -> FittedNoise:
         anchor = max(float(np.std(self.y)), 1e-12 * float(np.abs(self.y).max(initial=0.0))) or 1.0
-        counts = histogram(residual, self.counts, anchor)[None, None]
+        counts = histogram(residual, self.counts, anchor, self.cell)[None, None]
         losses = LossSummary(counts, anchor, self.design.shape[1])
-        scale = max(robust_scale(residual, self.counts), 2.0 * ROUNDING * anchor)
+        scale = max(robust_scale(residual, self.counts), 2.0 * ROUNDING * anchor, self.cell / 3.0)
         even = NoiseModel(losses.total, 1.0, 0.0, scale, scale, np.inf, (-np.inf,), (0.0,))
         return fit_noise(losses, even, kind, start)

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from easyfirst.calibration import log_likelihood, shortfall
 from easyfirst.consensus.absolute import absolute_start
 from easyfirst.consensus.calibrated_rounds import Start
+from easyfirst.consensus.coarse_targets import grid_cell, is_exact_by_chance
 from easyfirst.consensus.elemental import (
     MOST_COEFFICIENTS,
     MOST_COEFFICIENTS_OF_FEW_ROWS,
@@ -82,6 +83,7 @@ class SampleFit:
     sample: Sample
     far: NDArray[np.bool_] | None = None
     masses: tuple[PointMass, ...] = ()
+    cell: float = 0.0  # to which y is rounded, if the fit is exact for no other reason
     drawn: Sample | None = None  # the sample with the rows that were set aside, if there are any
 
     @property
@@ -164,6 +166,8 @@ def find_start(
     while True:
         sample = Sample.draw(fleet, objective, settings, size, seed)
         found = _fit_beside_masses(sample, seed, on_round)
+        if is_exact_by_chance(found.sample, found.fit):
+            found = replace(found, cell=grid_cell(found.sample.rows.y))
         if found.fit.status.code == "callback" or not is_hollow(found.fit):
             return found
         if size >= min(n_rows, MOST_GROWTH * basic):

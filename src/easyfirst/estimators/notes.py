@@ -39,7 +39,12 @@ def notes_of(fitted: FittedModel, names: Sequence[str]) -> tuple[str, ...]:
         )
     if start is None:
         return tuple(notes)
-    if opinion.is_preferred:
+    if opinion.is_for_coarse_target:
+        notes.append(
+            "The target has few different values, and rows that share one are fitted exactly by "
+            "it alone, which says nothing about the others: a plain robust fit (Huber) is returned."
+        )
+    elif opinion.is_preferred:
         notes.append(
             f"{_reason(opinion.structure, names)}, so a plain robust fit (Huber) is returned: its "
             f"typical error is {100 * opinion.gain:.2g} % smaller than that of the self-paced fit. "

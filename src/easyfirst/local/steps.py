@@ -135,7 +135,7 @@ def _histograms(block: Block, residual: Vector, problem: Problem) -> Vector:
 
     def counts(rows: Any, group: NDArray[np.intp] | None, n_groups: int) -> Vector:
         own, numbers = None if s is None else s[rows], None if group is None else group[rows]
-        found = histograms(signed[rows], own, problem.anchor, numbers, n_groups)
+        found = histograms(signed[rows], own, problem.anchor, numbers, n_groups, problem.cell)
         return found.reshape(k, -1, *found.shape[1:])
 
     aside = rows_aside(block, problem)

@@ -39,6 +39,7 @@ class Problem:
     far_rule: FarRule | None = None
     has_trusted: bool = False  # whether some batch holds rows that are known to be right
     aside: tuple[float, ...] = ()  # values of y that stand for something else: never clean
+    cell: float = 0.0  # width to which y is rounded, where that is coarse
     n_outputs: int = 1  # columns of y; with several, coefficients are those of each in turn
 
     def design(self, batch: Batch) -> Design:

@@ -1,0 +1,78 @@
+"""Targets of few different values: no row is wrong only because it has another value."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from easyfirst import SelfPacedRegressor
+from easyfirst.consensus.coarse_targets import grid_cell
+
+
+def table(seed: int, n: int = 600) -> tuple[np.ndarray, np.ndarray, np.random.Generator]:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 5))
+    return X, X @ [0.5, -0.3, 0.2, 0.0, 0.4] + rng.normal(size=n), rng
+
+
+def rated(z: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    return np.clip(np.round(4.3 + 0.3 * z + 0.6 * rng.normal(size=z.size)), 1, 5)
+
+
+TARGETS = {
+    "ratings": rated,
+    "one value for most rows": lambda z, rng: np.where(z > 1.5, 2.0, np.where(z < -1.5, 0.0, 1.0)),
+    "visits that X says nothing about": lambda z, rng: rng.integers(0, 5, z.size).astype(float),
+    "a rare event": lambda z, rng: (z > 1.7).astype(float),
+}
+
+
+@pytest.mark.filterwarnings("ignore::easyfirst.errors.NoSingleModelWarning")  # of many equal y
+@pytest.mark.parametrize("kind", TARGETS)
+@pytest.mark.parametrize("seed", [11, 12])
+def test_rows_off_the_most_frequent_value_are_not_wrong(kind: str, seed: int) -> None:
+    X, z, rng = table(seed)
+    y = TARGETS[kind](z, rng)
+    model = SelfPacedRegressor().fit(X, y)
+    assert np.mean(~model.selected_) < 0.02
+    assert model.noise_scale_ > 0.2
+    assert not any("fitted exactly" in doubt for doubt in model.doubts_)
+
+
+@pytest.mark.filterwarnings("ignore::easyfirst.errors.NoSingleModelWarning")  # of skewed noise
+@pytest.mark.parametrize("kind", ["ratings", "one value for most rows"])
+@pytest.mark.parametrize("code", [9.0, 99.0])
+def test_values_off_the_grid_are_found(kind: str, code: float) -> None:
+    X, z, rng = table(13)
+    y = TARGETS[kind](z, rng)
+    wrong = rng.random(y.size) < 0.08
+    y[wrong] = code
+    model = SelfPacedRegressor().fit(X, y)
+    assert np.mean(~model.selected_[wrong]) > 0.95
+    assert np.mean(~model.selected_[~wrong]) < 0.02
+
+
+def test_an_identity_between_whole_numbers_stays_exact() -> None:
+    rng = np.random.default_rng(14)
+    X = rng.integers(0, 20, (600, 3)).astype(float)
+    y = X[:, 0] - X[:, 1] - 6.0
+    wrong = rng.random(600) < 0.1
+    y[wrong] += rng.integers(1, 4, wrong.sum())
+    model = SelfPacedRegressor().fit(X, y)
+    assert np.array_equal(~model.selected_, wrong)
+    assert model.coef_ == pytest.approx([1.0, -1.0, 0.0], abs=1e-9)
+
+
+def test_the_note_says_what_was_returned() -> None:
+    X, z, rng = table(11)
+    model = SelfPacedRegressor().fit(X, rated(z, rng))
+    assert any("few different values" in note for note in model.notes_)
+
+
+def test_a_grid_is_known_by_its_repeated_values() -> None:
+    rng = np.random.default_rng(15)
+    assert grid_cell(rng.integers(0, 5, 300) * 0.25) == 0.25
+    assert grid_cell(rng.normal(size=300)) == 0.0
+    assert grid_cell(np.zeros(300)) == 0.0
+    # Most rows decide: a stray value between two others does not make the grid finer.
+    assert grid_cell(np.append(rng.integers(0, 5, 300), [2.5])) == 1.0
