@@ -171,3 +171,10 @@ def test_a_notation_survives_plain_data(marks, units, scaled):
 def test_data_that_make_no_notation_are_refused(data):
     with pytest.raises((TypeError, ValueError)):
         Notation.from_data(data)
+
+
+def test_limits_of_both_kinds_are_categories_and_not_one_number():
+    assert infer(texts("< 20 yrs", "> 20 yrs", "> 20 yrs", "< 20 yrs")) is None
+    assert infer(texts("<5", "5-10", ">10", ">10")) is None
+    # Below and above what an instrument can measure.
+    assert infer(texts("<5", "7.5", "12", "9", ">100")) == PLAIN

@@ -33,10 +33,11 @@ SYNONYMS |= {"pct": "%", "percent": "%", "st": "th", "nd": "th", "rd": "th"}
 MAGNITUDES = {"k": 1e3, "tsd": 1e3, "m": 1e6, "mio": 1e6, "mn": 1e6, "b": 1e9, "bn": 1e9}
 MAGNITUDES |= {"mrd": 1e9}
 NO_UNIT = "none"
+BELOW, ABOVE = r"^'?[-+]?\s*(<|≤)", r"^'?[-+]?\s*(>|≥)"
 SIGNS = {  # before a number, and what is said of reading it as a plain one
     r"^\(.*\)$": ", negative as in accounts",
-    r"^'?[-+]?\s*(<|≤)": ", an upper limit",
-    r"^'?[-+]?\s*(>|≥)": ", a lower limit",
+    BELOW: ", an upper limit",
+    ABOVE: ", a lower limit",
     r"^'?[-+]?\s*(~|≈|ca\.)": "",
 }
 ANY_SIGN = r"[(<≤>≥~≈]|ca\."
@@ -247,7 +248,16 @@ def read(
     numbers = _numbers(parts, notation)
     if np.isnan(numbers).all() or _mixes_shares(parts, numbers, notation.units):
         return None
+    if _are_ranges(column):
+        return None
     return notation, numbers
+
+
+def _are_ranges(column: pa.ChunkedArray) -> bool:
+    """Whether most values are limits of both kinds, such as '< 20' and '> 20': categories."""
+    texts = simple(column)
+    below, above = _count(texts, BELOW), _count(texts, ABOVE)
+    return min(below, above) > 0 and below + above > 0.5 * len(column)
 
 
 def signs_note(column: pa.ChunkedArray, numbers: Vector) -> str:
