@@ -84,3 +84,52 @@ def test_a_fit_of_a_minority_is_not_kept_because_others_lie_far_out():
     plain = design @ np.linalg.lstsq(design, y, rcond=None)[0]
     ours, least_squares = (np.mean(np.abs(y - p)) for p in (model.predict(X), plain))
     assert ours < 1.03 * least_squares
+
+
+def mean_miss(model, X, y):
+    return np.mean(np.abs(y - model.predict(X)))
+
+
+def oracle_miss(X, y, wrong):
+    design = np.column_stack([X, np.ones(len(X))])[~wrong]
+    best = design @ np.linalg.lstsq(design, y[~wrong], rcond=None)[0]
+    return np.mean(np.abs(y[~wrong] - best))
+
+
+@pytest.mark.parametrize("n", [300, 1500])
+@pytest.mark.parametrize("seed", range(6))
+def test_a_column_ten_times_too_large_in_a_tenth_of_the_rows_is_not_followed(n, seed):
+    rng = np.random.default_rng([seed, n])
+    X = np.exp(0.5 * rng.normal(size=(n, 5)))
+    y = X @ rng.normal(size=5) + 0.3 * rng.normal(size=n)
+    wrong = np.zeros(n, dtype=bool)
+    wrong[rng.choice(n, n // 10, replace=False)] = True
+    seen = X.copy()
+    seen[wrong, seed % 5] *= 10.0
+    model = fitted(seen, y)
+    assert mean_miss(model, X[~wrong], y[~wrong]) < 1.1 * oracle_miss(X, y, wrong)
+    assert not any("A line is not enough" in doubt for doubt in model.doubts_)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_rows_scattered_far_out_have_no_vote_against_all_others(seed):
+    rng = np.random.default_rng(seed)
+    X = np.exp(0.5 * rng.normal(size=(1500, 6)))
+    y = X @ rng.normal(size=6) + 0.3 * rng.normal(size=1500)
+    wrong = np.arange(1500) % 10 == 0
+    X[wrong] = X.mean(axis=0) + 8.0 * X.std(axis=0) * rng.normal(size=(wrong.sum(), 6))
+    model = fitted(X, y)
+    assert mean_miss(model, X[~wrong], y[~wrong]) < 1.05 * oracle_miss(X, y, wrong)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_rows_that_are_zero_throughout_do_not_decide_about_the_others(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(900, 4))
+    empty = rng.random(900) < 0.7
+    X[empty] = 0.0
+    y = X @ [3.0, -2.0, 1.0, 0.5] + np.where(empty, 0.0, 1.0 * rng.normal(size=900))
+    model = fitted(X, y)
+    design = np.column_stack([X, np.ones(900)])
+    plain = design @ np.linalg.lstsq(design, y, rcond=None)[0]
+    assert mean_miss(model, X, y) < 1.05 * np.mean(np.abs(y - plain))

@@ -14,7 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from easyfirst.consensus.extrapolation import Bounds
-from easyfirst.consensus.second_opinion import RobustRows, may_be_second_guessed, spread_rows
+from easyfirst.consensus.second_opinion import (
+    Opinion,
+    RobustRows,
+    may_be_second_guessed,
+    spread_rows,
+)
 from easyfirst.consensus.starts import SampleFit
 from easyfirst.contracts import Matrix, Vector
 from easyfirst.noise import NoiseModel, ScaleRule
@@ -57,13 +62,15 @@ class Misfit:
         return self.tells_rows or self.explained >= MUCH
 
 
-def misfit_of(found: SampleFit, coef: Vector, noise: NoiseModel, rule: ScaleRule) -> Misfit:
+def misfit_of(
+    found: SampleFit, opinion: Opinion, coef: Vector, noise: NoiseModel, rule: ScaleRule
+) -> Misfit:
     """Return how well X tells what a fit leaves over, on rows of the sample."""
     sample = found.sample
     p, fits = sample.rows.n_features, may_be_second_guessed(sample.fleet.problem)
     if not fits or not sample.objective.is_unpenalised or not 0 < p <= MOST_COLUMNS:
         return Misfit()
-    rows = spread_rows(found, ROWS)
+    rows = spread_rows(found, ROWS, opinion.far_rows_vote)
     if len(rows) < max(10 * LEAST_SET_ASIDE, 10 * p):
         return Misfit()
     table = RobustRows.of(sample, rows)

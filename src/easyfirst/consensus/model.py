@@ -229,11 +229,11 @@ def _fit_calibrated(
     if settings.solver != "cg":
         found = find_start(fleet, objective, settings, seed, on_round)
         found, second_model = find_second_model(found)
-        opinion = second_opinion(found, second_model.is_rival)
+        opinion = second_opinion(found)
         if fleet.least_y > 0.0 and (
             judging == "choose" or (judging == "advise" and opinion.structure.is_noticed)
         ):
-            advice = advised_transform(found)
+            advice = advised_transform(found, opinion)
             if advice is not None and judging == "choose":
                 return advice
         problem = replace(
@@ -272,16 +272,16 @@ def _fit_calibrated(
         advice=advice,
         notes=notes_about_masses(masses),
         far=far_predictions(found.sample, fitted.coef) if found else None,
-        misfit=_misfit(found, fitted),
+        misfit=_misfit(found, opinion, fitted),
         growing=() if opinion.is_preferred else second_model.between,
     )
 
 
-def _misfit(found: SampleFit | None, fitted: FittedModel) -> Misfit:
+def _misfit(found: SampleFit | None, opinion: Opinion, fitted: FittedModel) -> Misfit:
     known = fitted.calibration
     if found is None or known is None:
         return Misfit()
-    return misfit_of(found, fitted.coef, known.noise, known.scale_rule)
+    return misfit_of(found, opinion, fitted.coef, known.noise, known.scale_rule)
 
 
 def _counting_aside(fitted: FittedModel) -> FittedModel:

@@ -32,13 +32,17 @@ PROX_STRENGTH = 1e-4  # pull of the last coefficients, in rows per row
 
 @dataclass(frozen=True, eq=False)
 class NoiseState:
-    """Coefficients to go on from, and the noise around them."""
+    """Coefficients to go on from, and the noise around them.
+
+    A noise that is `given` is not read off the rows again, and each of them pulls by Huber's rule.
+    """
 
     coef: Vector
     noise: NoiseModel
     scale_rule: ScaleRule
     kind: Kind
     is_precise: bool = False
+    is_given: bool = False
 
     @property
     def rule(self) -> NoiseRule:
@@ -47,7 +51,8 @@ class NoiseState:
         With normal noise of one scale, or of known scales, a clean row pulls however far it is.
         """
         is_even = self.scale_rule.is_even or self.is_precise
-        knee = np.inf if self.noise.is_normal and is_even else KNEE * self.noise.spread
+        is_plain = self.noise.is_normal and is_even and not self.is_given
+        knee = np.inf if is_plain else KNEE * self.noise.spread
         return NoiseRule(self.noise, (self.noise.share,), knee, self.scale_rule, self.is_precise)
 
 
@@ -58,7 +63,7 @@ def run(fleet: Fleet, objective: Objective, start: NoiseState, on_round: OnRound
     losses = losses_at(fleet, at)
     ended = False
     for number in range(MOST_ROUNDS):
-        if number < READINGS:
+        if number < READINGS and not at.is_given:
             at = replace(at, noise=fit_noise(losses, at.noise, at.kind, at.noise).model)
         now = judged(fleet, at, losses)
         statistics = fleet.form(now, before)

@@ -1,12 +1,16 @@
 """A second opinion on the fit of the sample, where its residuals still depend on X.
 
 A fit with probabilities can lock onto a part of the rows: on a curve it follows one stretch and
-calls the others corrupted. Where the residuals show no such dependence it is trusted. Where
-they do, a plain robust fit is made beside it, and the one whose predictions miss by less wins, a
-miss counting for no more than some scales so that corrupted rows have no say: few scales where
-other rows form a bump of their own beside a majority. Then the size of the noise may follow the
-prediction and the columns, and the fit goes on by that noise; rows are weighed by their precision
-if the model is right about the middle, and that costs the predictions nothing.
+calls the others corrupted. Mistakes that strike at random leave no such trace, so a fit whose
+residuals do not depend on X is trusted. Otherwise a plain robust fit is made beside it, and the one
+that misses the rows by less wins, each row being judged as if it had been left out. A miss counts
+for no more than some scales, so that corrupted rows have no say: few scales where they form a bump
+of their own beside a majority. What a plain fit gains on rows far out in X must not be paid for by
+the others, unless these bend away from the line themselves: it may be following mistakes in X.
+
+Then the size of the noise may follow the prediction and the columns, and the fit goes on by that
+noise; rows are weighed by their precision if the model is right about the middle, and that costs
+the predictions nothing.
 """
 
 from __future__ import annotations
@@ -18,12 +22,13 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from easyfirst.calibration import ROUNDING
-from easyfirst.consensus.extrapolation import CAP, Bounds
+from easyfirst.consensus.extrapolation import CAP
+from easyfirst.consensus.gram import supported_basis
 from easyfirst.consensus.huber import huber, least_absolute_deviations, robust_scale, weighted_fit
 from easyfirst.consensus.noise_rounds import NoiseState
 from easyfirst.consensus.sample import SCREENED_FEATURES, Sample
 from easyfirst.consensus.starts import SampleFit
-from easyfirst.consensus.structure import Structure, dependence, structure_of
+from easyfirst.consensus.structure import Structure, structure_of
 from easyfirst.contracts import Matrix, Vector
 from easyfirst.local.weighing import Problem
 from easyfirst.noise import FittedNoise, Kind, NoiseModel, ScaleRule, fit_noise
@@ -32,20 +37,22 @@ from easyfirst.summaries import LossSummary, histogram
 
 ROWS = (4000, 12)  # at the most, or so many per coefficient
 ROWS_FOR_STRUCTURE = 3000
-CLEARLY = 0.01  # smaller the mean miss has to be,
-SURELY, SURELY_BENT = 2.0, 1.0  # by so many standard errors; where the model is wrong anyway
+CLEARLY = 0.01  # smaller the mean miss of a plain fit has to be,
+SURELY = (0.0, 1.0, 2.0)  # and by standard errors: beside a minority, a wrong line, any fit
+PRICE = 0.1  # more that rows inside may miss by, for what a plain fit gains far out
 TIGHT = 3.0  # scales of the closer fit's misses
 FOR_NOTHING = 0.001  # how much larger it may be with rows weighed by precision
-SET_ASIDE, KEPT = 0.2, 0.5  # mean weights of far rows and of the others that show bad leverage
-PART_OF_THE_ROWS = 0.05  # more than stray rows
+MAJORITY = 0.5
+ONE_NORMAL = Kind(has_skew=False, has_tails=False, zones=None)
 READINGS = (0, 1, 3, 6)  # steps at which the noise is estimated again
-TWICE = 2.0  # as large a miss of inner rows is no price to pay for rows far out
 FAINT = 0.1  # density of corrupted rows over that of a minority of clean ones, where it is highest
-GAP = 6.0  # noise scales that nine tenths of the rows of bad leverage keep away from the fit
 BUMPS = (3.0, 1.5)  # scales from where rows are counted, in shells that grow by this factor
-BUMP = 0.1  # of the rows in one shell are no stray ones
+BUMP = 0.1  # of the rows in one shell are no stray ones,
+TWICE = 2.0  # as many as in one nearer by
 MOST_STEPS = 10
 SCALINGS = 2  # of the rows' scales
+MOST_LEVERAGE = 0.9  # of a row on its own prediction
+LEAST_SUPPORT = 1e-10  # of a direction, over that of the best supported one
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +60,8 @@ class Opinion:
     """How the residuals depend on X; the noise around the fit found, or the fit to prefer to it.
 
     `left` is how they depend on X around the start, in units of the noise there. `gain` is by which
-    share the mean miss of the preferred fit is smaller.
+    share the mean miss of the preferred fit is smaller. Rows far out in X have no vote where they
+    contradict all others.
     """
 
     structure: Structure = field(default_factory=Structure)
@@ -62,13 +70,11 @@ class Opinion:
     gain: float = 0.0
     is_preferred: bool = False
     is_for_coarse_target: bool = False
+    far_rows_vote: bool = True
 
 
-def second_opinion(found: SampleFit, has_rival: bool = False) -> Opinion:
-    """Look for structure in the residuals; if there is some, compare with a plain robust fit.
-
-    With a rival of equal support the residuals depend on X, too, and no line suits both.
-    """
+def second_opinion(found: SampleFit) -> Opinion:
+    """Look for structure in the residuals; if there is some, compare with a plain robust fit."""
     sample, fit = found.sample, found.fit
     if not may_be_second_guessed(sample.fleet.problem):
         return Opinion()
@@ -81,46 +87,48 @@ def second_opinion(found: SampleFit, has_rival: bool = False) -> Opinion:
         table = replace(table, cell=found.cell)
         opinion = table.preferred(table.huber_fit(), Structure(), 1.0)
         return replace(opinion, is_for_coarse_target=found.cell > 0.0)
-    ours, weights = fit.solution.z, sample.weights(fit)
-    exact = 2.0 * ROUNDING * sample.fleet.problem.anchor
-    if fit.mixture.scale <= exact:  # rounding errors depend on X, so there is none to look for
-        return Opinion() if np.all(weights >= 0.5) else _of_an_exact_fit(found, exact)
-    structure = _structure(found, ours, fit.mixture.scale, weights)
-    is_faint = fit.mixture.share < KEPT and fit.mixture.odds_at_zero > FAINT
-    if not structure.is_noticed and not is_faint:
-        return Opinion(structure)
-    # Where inner rows already bend away from the line, those far out may go on as they do.
-    rows = _new_rows(sample) if structure.is_bent else spread_rows(found, sample.n_samples)
-    table = RobustRows.of(sample, _thinned(rows, _enough(sample)))
-    plain = table.huber_fit()
-    surely = SURELY_BENT if structure.is_bent and not has_rival else SURELY
-    cap = table.tight_cap(ours, plain.coef) if _stands_apart(found, weights) else None
-    gain = table.gain(ours, plain.coef, surely, cap)
-    least = 0.0 if structure.is_noticed else sample.fleet.n_coef / len(table.y)
-    if gain > least and not _is_dragged_outwards(found, plain.coef):
-        return table.preferred(plain, structure, gain)
-    if not structure.is_noticed:
-        return Opinion(structure)
-    start = table.around(ours)
-    return Opinion(structure, start, table.left_over(start))
-
-
-def _of_an_exact_fit(found: SampleFit, exact: float) -> Opinion:
-    """Compare a fit that some rows agree with to the last digit with one that suits all of them.
-
-    Such rows may be no more than copies, or values that follow from their columns.
-    """
-    table = RobustRows.of(found.sample, _thinned(_new_rows(found.sample), _enough(found.sample)))
-    plain = table.huber_fit()
-    if plain.noise.spread <= exact:
+    everyone = spread_rows(found, sample.n_samples)
+    structure, is_exact = _structure(found, everyone), _is_exact(found)
+    if is_exact and np.all(sample.weights(fit) >= 0.5):
         return Opinion()
-    ours, share = found.fit.solution.z, found.fit.mixture.share
-    kept = np.abs(table.y - table.design @ ours) <= exact
-    follows = dependence(table.X, ours, table.design @ ours, kept.astype(np.float64))[1]
-    # A minority that X singles out may be exact for reasons of its own: all rows have a say then.
-    cap = np.inf if share < KEPT and follows else None
-    gain = table.gain(ours, plain.coef, SURELY, cap)
-    return table.preferred(plain, Structure(), gain) if gain > 0.0 else Opinion()
+    is_minority = fit.mixture.share < MAJORITY
+    is_faint = is_minority and fit.mixture.odds_at_zero > FAINT
+    is_partial = is_faint or is_exact  # it may describe a part of the rows, whatever X tells
+    if not structure.is_noticed and not is_partial:
+        return Opinion(structure)
+    table = RobustRows.of(sample, _thinned(everyone, _enough(sample)))
+    plain, left, votes = table.huber_fit(), structure, True
+    inside = spread_rows(found, sample.n_samples, far_rows_vote=False)
+    among_these = structure if len(inside) == len(everyone) else _structure(found, inside)
+    is_wrong = among_these.is_noticed if is_exact else among_these.is_bent
+    # A minority that X singles out has to show that it is worth more than all rows, not they.
+    surely = SURELY[0 if is_minority and structure.is_noticed else 1 if is_wrong else 2]
+    gain = table.gain(found, plain, surely)
+    if len(inside) < len(everyone) and not is_wrong:
+        is_dear = table.only(inside).costs(fit.solution.z, plain.coef) > PRICE
+        gain = 0.0 if is_dear else gain
+        contradict = is_dear or structure.is_bent or not among_these.is_noticed
+        votes = gain > 0.0 or not contradict
+    if not votes:
+        left, table = among_these, RobustRows.of(sample, _thinned(inside, _enough(sample)))
+        if left.is_noticed or is_partial:
+            plain = table.huber_fit()
+            gain = table.gain(found, plain, surely)
+    if gain > 0.0:
+        return replace(table.preferred(plain, left, gain), far_rows_vote=votes)
+    if not left.is_noticed or is_exact:
+        return Opinion(left, far_rows_vote=votes)
+    start = table.around(fit.solution.z)
+    return Opinion(left, start, table.left_over(start), far_rows_vote=votes)
+
+
+def _is_exact(found: SampleFit) -> bool:
+    """Return whether the clean rows are fitted to the last digit."""
+    return found.fit.mixture.scale <= _rounding(found.sample)
+
+
+def _rounding(sample: Sample) -> float:
+    return 2.0 * ROUNDING * sample.fleet.problem.anchor
 
 
 def _enough(sample: Sample) -> int:
@@ -135,30 +143,31 @@ def may_be_second_guessed(problem: Problem) -> bool:
     return problem.regularizer.is_posterior and not problem.has_trusted
 
 
-def _structure(found: SampleFit, coef: Vector, scale: float, weights: Vector) -> Structure:
-    sample, rows = found.sample, spread_rows(found, ROWS_FOR_STRUCTURE)
-    part = sample.part(rows)
+def _structure(found: SampleFit, rows: NDArray[np.intp]) -> Structure:
+    """Return how the residuals of some rows depend on X.
+
+    Of an exact fit, only which rows it does not hold: rounding errors depend on X anyway.
+    """
+    sample, fit = found.sample, found.fit
+    rows = _thinned(rows, ROWS_FOR_STRUCTURE)
+    part, coef = sample.part(rows), fit.solution.z
     prediction = sample.fleet.problem.design(part).times(coef)
     X = sample.design(rows)[0][:, : sample.rows.n_features]
-    residual = (part.y - prediction) / scale
-    return structure_of(X, coef, prediction, residual, weights[rows], part.sample_weight)
+    residual = (part.y - prediction) / fit.mixture.scale
+    if _is_exact(found):
+        residual = np.zeros_like(residual)
+    weights = sample.weights(fit)[rows]
+    return structure_of(X, coef, prediction, residual, weights, part.sample_weight)
 
 
-def spread_rows(found: SampleFit, most: int) -> NDArray[np.intp]:
-    """Return rows evenly spread over the sample, without bad leverage.
+def spread_rows(found: SampleFit, most: int, far_rows_vote: bool = True) -> NDArray[np.intp]:
+    """Return rows evenly spread over the sample, with or without those far out in X.
 
-    Rows far out in X that are nearly all set aside, while those inside are kept, are a question of
-    their own, which the starts have answered.
+    Where only a minority is not far out, as beside many copies of one row, none is.
     """
-    rows = _new_rows(found.sample)
-    is_mixed = found.far is not None and found.far.any() and not found.far.all()
-    if found.far is not None and is_mixed and not _leaves_the_range(found):
-        weights = found.sample.weights(found.fit)
-        inside, outside = float(weights[~found.far].mean()), float(weights[found.far].mean())
-        if outside < SET_ASIDE < KEPT < inside:
-            rows = rows[~found.far[rows]]
-        elif inside > KEPT:
-            rows = rows[~_off_by_a_gap(found, found.far & (weights < 0.5))[rows]]
+    rows, far = _new_rows(found.sample), found.far
+    if far is not None and not far_rows_vote and np.mean(far[rows]) < MAJORITY:
+        rows = rows[~far[rows]]
     return _thinned(rows, most)
 
 
@@ -178,38 +187,6 @@ def _new_rows(sample: Sample) -> NDArray[np.intp]:
     return np.flatnonzero(new)
 
 
-def _leaves_the_range(found: SampleFit) -> bool:
-    """Return whether many predictions lie beyond the range of y, extended by its width.
-
-    Such a fit has not set bad leverage aside: it says nothing about a whole part of the rows.
-    """
-    rows = found.sample.rows
-    prediction = found.sample.fleet.problem.design(rows).times(found.fit.solution.z)
-    beyond = Bounds.of(rows.y).excess(prediction) > 0.0
-    return float(np.mean(beyond)) > PART_OF_THE_ROWS
-
-
-def _is_dragged_outwards(found: SampleFit, plain: Vector) -> bool:
-    """Return whether a plain fit follows bad leverage, such as a column in another unit.
-
-    The fit has set rows far out in X aside and kept the others, and these it describes twice as
-    well: what the plain fit gains on rows far out, it pays for with all the rest.
-    """
-    far, sample = found.far, found.sample
-    if far is None or far.all() or not far.any():
-        return False
-    weights = sample.weights(found.fit)
-    if not float(weights[far].mean()) < SET_ASIDE < KEPT < float(weights[~far].mean()):
-        return False
-    design = sample.fleet.problem.design(sample.rows)
-    misses = [
-        np.abs(sample.rows.y - design.times(coef))[~far] for coef in (found.fit.solution.z, plain)
-    ]
-    cap = CAP * robust_scale(misses[1])
-    by_ours, by_plain = (float(np.mean(np.minimum(miss, cap))) for miss in misses)
-    return by_plain > TWICE * by_ours
-
-
 def _stands_apart(found: SampleFit, weights: Vector) -> bool:
     """Return whether the fit holds most rows and others form a bump of their own beside it.
 
@@ -219,7 +196,7 @@ def _stands_apart(found: SampleFit, weights: Vector) -> bool:
     """
     fit, sample = found.fit, found.sample
     scale = fit.mixture.scale
-    if float(np.average(weights, weights=sample.counts)) < KEPT:
+    if float(np.average(weights, weights=sample.counts)) < MAJORITY:
         return False
     residual = sample.residual(sample.rows, fit.solution.z) / scale
     for side in (residual, -residual):
@@ -229,21 +206,6 @@ def _stands_apart(found: SampleFit, weights: Vector) -> bool:
         if rows.size and np.any((rows >= BUMP) & (rows >= TWICE * np.minimum.accumulate(rows))):
             return True
     return False
-
-
-def _off_by_a_gap(found: SampleFit, aside: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return which of the rows set aside are bad leverage: all, or none.
-
-    Where a curve or uneven noise sets rows aside, some of them are only just out; a cluster of
-    wrong rows keeps its distance.
-    """
-    sample, fit = found.sample, found.fit
-    if not aside.any() or not fit.is_calibrated:
-        return np.zeros_like(aside)
-    part = sample.part(np.flatnonzero(aside))
-    residual = sample.residual(part, fit.solution.z)
-    nearest = float(np.quantile(np.abs(residual), 0.1))
-    return aside if nearest > GAP * fit.mixture.scale else np.zeros_like(aside)
 
 
 @dataclass(frozen=True, eq=False)
@@ -258,6 +220,7 @@ class RobustRows:
     X: Matrix
     counts: Vector
     sample: Sample
+    rows: NDArray[np.intp]
     cell: float = 0.0
 
     @classmethod
@@ -268,7 +231,7 @@ class RobustRows:
         shift = sample.fleet.problem.coordinates.shift
         counts = sample.counts[rows]
         X = X if shift is None else X + shift
-        return cls(design, y, X, counts / counts.mean(), sample)
+        return cls(design, y, X, counts / counts.mean(), sample, rows)
 
     def huber_fit(self, kind: Kind | None = None) -> NoiseState:
         """Return Huber's fit of the rows that are not clearly corrupted, and the noise around.
@@ -278,6 +241,8 @@ class RobustRows:
         design, y = self.design, self.y
         first = least_absolute_deviations(design, y, self.counts)
         at = self._evenly_around(huber(design, y, first, self.counts), kind)
+        if at.noise.spread <= _rounding(self.sample):
+            return self._beside_exact_rows(at)
         for step in range(MOST_STEPS):
             if step in READINGS[1:]:
                 at = self._evenly_around(at.coef, at.kind, at.noise)
@@ -287,6 +252,18 @@ class RobustRows:
             if step > READINGS[1] and moved < 2e-3 * at.noise.spread:
                 break
         return self.around(at.coef, kind)
+
+    def _beside_exact_rows(self, at: NoiseState) -> NoiseState:
+        """Return the fit with the noise of those rows that it does not fit to the last digit.
+
+        Beside the others, all of these would look corrupted, and what they tell would be lost.
+        """
+        scale = self._scale(np.abs(self.y - self.design @ at.coef))
+        if scale <= _rounding(self.sample):
+            return at
+        noise = replace(at.noise, share=1.0, below=scale, above=scale, dof=np.inf, center=0.0)
+        clean = replace(noise, edges=(-np.inf,), levels=(0.0,))
+        return replace(at, noise=clean, kind=ONE_NORMAL, is_given=True)
 
     def _evenly_around(
         self, coef: Vector, kind: Kind | None = None, start: NoiseModel | None = None
@@ -328,9 +305,7 @@ class RobustRows:
         precise = replace(at, is_precise=True)
         for _ in range(MOST_STEPS // 2):
             precise = replace(precise, coef=self._step(precise))
-        plain, weighed = (self._mean(miss) for miss in self._misses(at.coef, precise.coef))
-        costs = weighed / max(plain, 1e-300) - 1.0
-        return precise if costs <= FOR_NOTHING else at
+        return precise if self.costs(at.coef, precise.coef) <= FOR_NOTHING else at
 
     def preferred(self, plain: NoiseState, structure: Structure, gain: float) -> Opinion:
         """Return the opinion that the plain fit is the one to return."""
@@ -344,41 +319,64 @@ class RobustRows:
         v = at.noise.posterior(residual)
         return structure_of(self.X, at.coef, prediction, residual / at.noise.spread, v, self.counts)
 
-    def tight_cap(self, ours: Vector, plain: Vector) -> float:
-        """Return a few scales of the misses that half of the rows have by the closer fit."""
-        both = (np.abs(self.y - self.design @ coef) for coef in (ours, plain))
-        return TIGHT * min(robust_scale(miss, self.counts) for miss in both)
+    def gain(self, found: SampleFit, plain: NoiseState, surely: float) -> float:
+        """Return by which share a plain fit misses less than the one found.
 
-    def gain(self, ours: Vector, plain: Vector, surely: float, cap: float | None = None) -> float:
-        """Return by which share the plain fit misses less; 0 if not clearly and surely.
-
-        `surely` is in standard errors. A miss counts for no more than the cap, by default some
-        scales of the plain fit's misses.
+        0 if not clearly, and by as many standard errors. Each row is judged as if left out of both
+        fits. A miss counts for no more than some scales of the plain fit's, or than few scales of
+        the closer fit's where other rows stand apart from the fit's own.
         """
-        by_plain, by_ours = self._misses(plain, ours, cap)
+        weights = self.sample.weights(found.fit)
+        by_ours = self._misses(found.fit.solution.z, weights[self.rows])
+        by_plain = self._misses(plain.coef, self._pull(plain))
+        cap = CAP * self._scale(by_plain)
+        if _stands_apart(found, weights):
+            surely = SURELY[-1]
+            cap = TIGHT * min(self._scale(by_ours), self._scale(by_plain))
+        by_ours, by_plain = np.minimum(by_ours, cap), np.minimum(by_plain, cap)
         difference = by_ours - by_plain
         mean = self._mean(difference)
         n = np.square(self.counts.sum()) / np.sum(np.square(self.counts))
         error = np.sqrt(self._mean(np.square(difference - mean)) / n)
         gain = mean / max(self._mean(by_plain), 1e-300)
-        return gain if gain > CLEARLY and mean > surely * error else 0.0
+        least = CLEARLY if surely else 0.0
+        return gain if gain > least and mean > surely * error else 0.0
+
+    def costs(self, before: Vector, after: Vector) -> float:
+        """Return by which share other coefficients miss the rows by more, up to a cap."""
+        misses = [np.abs(self.y - self.design @ coef) for coef in (before, after)]
+        cap = CAP * robust_scale(misses[0], self.counts)
+        old, new = (self._mean(np.minimum(miss, cap)) for miss in misses)
+        return new / max(old, 1e-300) - 1.0
+
+    def only(self, rows: NDArray[np.intp]) -> RobustRows:
+        """Return the table without rows that are not among these."""
+        return RobustRows.of(self.sample, self.rows[np.isin(self.rows, rows)])
+
+    def _misses(self, coef: Vector, weights: Vector) -> Vector:
+        """Return how far each row lies from what the others, weighed like this, predict for it."""
+        pull = self.counts * weights
+        gram = (self.design * pull[:, None]).T @ self.design
+        basis = supported_basis(gram, LEAST_SUPPORT)
+        own = pull * np.sum(np.square(self.design @ basis), axis=1)
+        miss = np.abs(self.y - self.design @ coef) / (1.0 - np.minimum(own, MOST_LEVERAGE))
+        return np.asarray(np.maximum(miss, _rounding(self.sample)))
+
+    def _scale(self, miss: Vector) -> float:
+        """Return the scale of the misses that are more than rounding."""
+        some = miss > _rounding(self.sample)
+        return robust_scale(miss[some], self.counts[some]) if some.any() else 0.0
 
     def _mean(self, values: Vector) -> float:
         return float(np.average(values, weights=self.counts))
 
-    def _misses(
-        self, first: Vector, second: Vector, cap: float | None = None
-    ) -> tuple[Vector, Vector]:
-        """Return the misses of two fits, capped by the scale of the first one's."""
-        misses = [np.abs(self.y - self.design @ coef) for coef in (first, second)]
-        cap = CAP * robust_scale(misses[0], self.counts) if cap is None else cap
-        return np.minimum(misses[0], cap), np.minimum(misses[1], cap)
-
-    def _step(self, at: NoiseState) -> Vector:
+    def _pull(self, at: NoiseState) -> Vector:
         scale = at.scale_rule.of(self.X)
         residual = (self.y - self.design @ at.coef) / scale
-        pull = at.noise.posterior(residual) * at.rule.pull(residual, scale)
-        return weighted_fit(self.design, self.y, self.counts * pull)
+        return at.noise.posterior(residual) * at.rule.pull(residual, scale)
+
+    def _step(self, at: NoiseState) -> Vector:
+        return weighted_fit(self.design, self.y, self.counts * self._pull(at))
 
     def _noise(
         self, residual: Vector, kind: Kind | None = None, start: NoiseModel | None = None

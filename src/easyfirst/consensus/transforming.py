@@ -15,7 +15,7 @@ import numpy as np
 
 from easyfirst.consensus.noise_rounds import NoiseState
 from easyfirst.consensus.sample import SCREENED_FEATURES
-from easyfirst.consensus.second_opinion import RobustRows, spread_rows
+from easyfirst.consensus.second_opinion import Opinion, RobustRows, spread_rows
 from easyfirst.consensus.starts import SampleFit
 from easyfirst.contracts import Vector
 from easyfirst.noise import Kind
@@ -57,13 +57,14 @@ class _Candidate:
     clean: Vector  # the probability of it
 
 
-def advised_transform(found: SampleFit) -> Advice | None:
+def advised_transform(found: SampleFit, opinion: Opinion) -> Advice | None:
     """Return the transformation of a positive target that is clearly and surely better, if any."""
     sample = found.sample
     few = sample.n_samples < max(2 * sample.fleet.n_coef + 3, FEWEST_ROWS)
     if few or sample.rows.n_features > SCREENED_FEATURES or not np.all(sample.rows.y > 0.0):
         return None
-    rows = spread_rows(found, max(ROWS[0], ROWS[1] * sample.fleet.n_coef))
+    most = max(ROWS[0], ROWS[1] * sample.fleet.n_coef)
+    rows = spread_rows(found, most, opinion.far_rows_vote)
     table = RobustRows.of(sample, rows)
     plain = _candidate(table, IDENTITY, table.huber_fit(KIND))
     if found.fit.is_calibrated:
