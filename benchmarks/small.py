@@ -4,6 +4,7 @@
 
 Ratio: the mean error over that of least squares on the truly clean rows, in the metric of X, so
 that coefficients of which the rows say nothing do not count. Broken: more than four times that.
+With `--keep FOLDER`, R's answers are kept there, and only our own fits are made again next time.
 Columns of R and of statsmodels are left out where they are missing.
 """
 
@@ -11,9 +12,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
-import subprocess
-import tempfile
 import warnings
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -23,33 +21,16 @@ from pathlib import Path
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+import _robustbase
 import numpy as np
+from _robustbase import Coefficients
 from _small_cells import CELLS, Array, Cell
 
 from easyfirst import SelfPacedRegressor
 
 BROKEN = 4.0
 NEAR, FAR_BEHIND = 1.05, 1.25  # of the best other method
-ROBUSTBASE = """
-args <- commandArgs(TRUE)
-suppressMessages(library(robustbase))
-shown <- function(found, q) {
-  coef <- if (inherits(found, "try-error")) rep(NA, q) else coef(found)
-  failed <- inherits(found, "try-error")
-  cat(paste(if (failed) coef else format(ifelse(is.na(coef), 0, coef), digits = 15),
-            collapse = ","), "\\n")
-}
-for (file in readLines(args[1])) {
-  d <- as.matrix(read.csv(file, header = FALSE))
-  q <- ncol(d)
-  x <- d[, -q, drop = FALSE]
-  y <- d[, q]
-  set.seed(1)
-  shown(try(suppressWarnings(lmrob(y ~ x, max.it = 200)), silent = TRUE), q)
-  shown(try(suppressWarnings(ltsReg(x, y)), silent = TRUE), q)
-}
-"""
-PEERS = ("lmrob", "ltsReg", "RLM", "RLMDetSMM")
+PEERS = (*_robustbase.METHODS, "RLM", "RLMDetSMM")
 
 
 @dataclass(frozen=True)
@@ -64,7 +45,7 @@ class Result:
     covered: float = np.nan
 
 
-def measured(task: tuple[int, int, tuple[Array | None, ...]]) -> Result:
+def measured(task: tuple[int, int, Coefficients]) -> Result:
     """Fit one sample with everything that runs in Python; coefficients of R are given."""
     X, y, clean, truth = CELLS[task[0]].draw(task[1])
     design = np.column_stack([X, np.ones(len(y))])
@@ -111,28 +92,6 @@ def by_statsmodels(design: Array, y: Array) -> tuple[Array | None, Array | None]
             except Exception:  # singular designs
                 found.append(None)
     return found[0], found[1]
-
-
-def by_robustbase(cell: Cell, samples: int) -> list[tuple[Array | None, ...]]:
-    """Return the coefficients of lmrob and ltsReg for every sample, the intercept last."""
-    missing: list[tuple[Array | None, ...]] = [(None, None)] * samples
-    if shutil.which("Rscript") is None:
-        return missing
-    with tempfile.TemporaryDirectory() as folder:
-        files = []
-        for seed in range(samples):
-            X, y, _, _ = cell.draw(seed)
-            files.append(Path(folder) / f"{seed}.csv")
-            np.savetxt(files[-1], np.column_stack([X, y]), delimiter=",", fmt="%.17g")
-        (Path(folder) / "files.txt").write_text("".join(f"{file}\n" for file in files))
-        (Path(folder) / "robustbase.R").write_text(ROBUSTBASE)
-        script = [str(Path(folder) / name) for name in ("robustbase.R", "files.txt")]
-        done = subprocess.run(["Rscript", *script], capture_output=True, text=True, check=False)
-    if done.returncode:
-        return missing
-    lines = done.stdout.replace("NA", "nan").splitlines()
-    found = [np.roll(np.array(line.split(","), dtype=float), -1) for line in lines]
-    return list(zip(found[::2], found[1::2], strict=True))
 
 
 @dataclass(frozen=True)
@@ -242,16 +201,18 @@ def main() -> None:
     parser.add_argument("--only", default="")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--without-r", action="store_true")
+    parser.add_argument("--keep", type=Path, help="a folder in which R's answers are kept")
     parser.add_argument("--out", type=Path, help="write the page to this file")
     arguments = parser.parse_args()
+    with_r = not arguments.without_r and _robustbase.installed()
     lines: list[Line] = []
     with ProcessPoolExecutor(arguments.jobs) as pool:
         for number, cell in enumerate(CELLS):
             if not any(name in cell.name for name in arguments.only.split("|")):
                 continue
-            others: list[tuple[Array | None, ...]] = [(None, None)] * arguments.samples
-            if not arguments.without_r:
-                others = by_robustbase(cell, arguments.samples)
+            others: list[Coefficients] = [(None, None)] * arguments.samples
+            if with_r:
+                others = _robustbase.coefficients(cell, arguments.samples, arguments.keep)
             tasks = [(number, seed, other) for seed, other in enumerate(others)]
             lines.append(Line.of(cell, list(pool.map(measured, tasks))))
             print(lines[-1], flush=True)

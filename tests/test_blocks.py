@@ -9,11 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from easyfirst import SelfPacedRegressor, workers
+from easyfirst.consensus.statistics import StackedStatistics
 from easyfirst.contracts import Batch, Block, BlockStep, Resident
 from easyfirst.local import design, steps
 from easyfirst.local.design import Coordinates
 from easyfirst.local.far_rows import FarRule
 from easyfirst.local.steps import Change
+from easyfirst.local.turnover import Sums, Turnover, turnover
 from easyfirst.local.weighing import Problem, Weighting, weigh
 from easyfirst.losses import Squared
 from easyfirst.regularizers import Entropic, Hard
@@ -61,10 +63,10 @@ def weightings(rng, k, size, width=0.7, bands=1):
 
 def same(ours, theirs):
     assert type(ours) is type(theirs)
-    if isinstance(ours, tuple):
+    if isinstance(ours, tuple | list):
         for one, other in zip(ours, theirs, strict=True):
             same(one, other)
-    elif isinstance(ours, steps.Statistics):
+    elif isinstance(ours, steps.Statistics | Turnover | Sums):
         for name in vars(ours):
             same(getattr(ours, name), getattr(theirs, name))
     else:
@@ -249,3 +251,62 @@ def test_batches_differ_by_one_row_at_most_and_the_longer_come_first(n_rows, n_b
     assert lengths.sum() == n_rows
     assert np.all(np.diff(lengths) <= 0)
     assert lengths[0] - lengths[-1] <= 1
+
+
+def sides(rng, p, q):
+    """The same threshold for all batches, at coefficients that leave some rows on either side."""
+    coef = tuple((0.3 * rng.normal(size=q)).tolist())
+    return Weighting(coef, ((rng.uniform(1.0, 9.0),) * 2,))
+
+
+@given(
+    seed=st.integers(0, 10_000),
+    lengths=LENGTHS,
+    p=st.integers(1, 20),
+    fit_intercept=st.booleans(),
+    kind=st.sampled_from(["plain", "weighted", "trusted"]),
+    alike=st.booleans(),
+)
+def test_rows_that_change_sides_are_those_of_each_batch_and_add_up(
+    seed, lengths, p, fit_intercept, kind, alike
+):
+    rng = np.random.default_rng(seed)
+    rows = batches(rng, lengths, p, kind == "weighted", kind == "trusted")
+    task = problem(fit_intercept, Hard(), has_trusted=kind == "trusted")
+    k, q = len(lengths), p + fit_intercept
+    before, now = (
+        [sides(rng, p, q)] * k if alike else [sides(rng, p, q) for _ in range(k)] for _ in range(2)
+    )
+    block, single = block_of(rows), [Resident(batch) for batch in rows]
+    first = [
+        steps.form(resident, Change(own), task)
+        for resident, own in zip(single, before, strict=True)
+    ]
+    same(steps.form.on_block(block, list(map(Change, before)), task), first)
+    changes = list(map(Change, now, before))
+    found = turnover.on_block(block, changes, task)
+    for ours, resident, change in zip(found, single, changes, strict=True):
+        same(ours, turnover(Resident(resident.batch), change, task))
+    moved = StackedStatistics.added(first).turned_over(found)
+    anew = StackedStatistics.added(
+        [steps.form(*each, task) for each in zip(single, changes, strict=True)]
+    )
+    if moved is None:  # next to nothing is left of some column
+        return
+    scale = np.abs(StackedStatistics.added(first).pooled_gram).max() + 1.0
+    np.testing.assert_allclose(moved.pooled_gram, anew.pooled_gram, atol=1e-12 * scale)
+    np.testing.assert_allclose(moved.pooled_rhs, anew.pooled_rhs, atol=1e-10 * scale)
+    np.testing.assert_allclose(moved.pooled_square, anew.pooled_square, rtol=1e-9, atol=1e-9)
+    for name in ("pacing", "weight", "selected", "changed", "total"):
+        np.testing.assert_array_equal(getattr(moved, name), getattr(anew, name))
+
+
+def test_rows_that_leave_and_were_far_larger_than_the_rest_are_not_subtracted():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(50, 3)), rng.normal(size=50)
+    X[:2] *= 1e4
+    task, resident = problem(False, Hard()), Resident(Batch(X, y))
+    every, none = Weighting((0.0,) * 3, ((1e3, 1e3),)), Weighting((1e-2,) * 3, ((9.0, 9.0),))
+    whole = StackedStatistics.added([steps.form(resident, Change(every), task)])
+    assert whole.turned_over([turnover(resident, Change(none, every), task)]) is None
+    assert whole.turned_over([turnover(resident, Change(every, every), task)]) is not None

@@ -80,6 +80,7 @@ def fit(problem, **settings):
         pace=Geometric(1.0, 2.0, 5.0),
         penalty=Ridge(problem["strength"]),
         solver="admm",
+        admm_on="driver",
         n_batches=problem["m"],
         fit_intercept=problem["fit_intercept"],
         **settings,
@@ -185,6 +186,7 @@ def test_correlated_columns_take_hardly_more_iterations():
     mixed[:, 0] = mixed[:, 1] + 1e-3 * mixed[:, 0]
     assert np.linalg.cond(mixed) > 1e4
     settings = {"pace": Geometric(1.0, 2.0, 5.0), "solver": "admm", "n_batches": 4}
+    settings["admm_on"] = "driver"
     plain = SelfPacedRegressor(polish=False, **settings).fit(rows.X, rows.y)
     model = SelfPacedRegressor(polish=False, **settings).fit(mixed, rows.y)
     assert model.status_.code == "converged"
@@ -227,6 +229,7 @@ def test_weights_of_every_iteration_let_nothing_run_away(seed):
 def test_automatic_over_relaxation_is_for_weights_that_stay():
     rows = corrupted_rows(n=400, p=3)
     settings = {"pace": Geometric(1.0, 2.0, 5.0), "solver": "admm", "n_batches": 4}
+    settings["admm_on"] = "driver"
 
     def iterations(**more):
         return SelfPacedRegressor(**settings, **more).fit(rows.X, rows.y).history_.iterations
@@ -238,6 +241,30 @@ def test_automatic_over_relaxation_is_for_weights_that_stay():
     assert path(iterations()) != path(iterations(over_relaxation=1.0))
     again = {"update_weights": "iteration"}
     assert path(iterations(**again)) == path(iterations(over_relaxation=1.0, **again))
+
+
+@pytest.mark.parametrize("strength", [0.0, 1.0])
+def test_the_point_of_consensus_found_at_once_is_the_one_that_iterations_lead_to(strength):
+    rows = corrupted_rows(n=800, p=6, share=0.3, noise=0.2)
+    settings = {"penalty": Ridge(strength), "n_batches": 5}
+    at_once = SelfPacedRegressor.paper(**settings).fit(rows.X, rows.y)
+    step_by_step = SelfPacedRegressor.paper(**settings, admm_on="driver").fit(rows.X, rows.y)
+    np.testing.assert_allclose(at_once.coef_, step_by_step.coef_, atol=1e-7)
+    np.testing.assert_array_equal(at_once.weights_, step_by_step.weights_)
+    rounds = at_once.history_.rounds
+    assert [record.iterations for record in rounds] == [1] * len(rounds)
+    assert step_by_step.n_iter_ > 3 * at_once.n_iter_
+    for ours, theirs in zip(rounds, step_by_step.history_.rounds, strict=True):
+        assert ours.kkt_residual <= 1e-12
+        assert ours.rho == pytest.approx(theirs.rho, rel=1e-6)
+        assert ours.lagrangian == pytest.approx(theirs.lagrangian, rel=1e-6)
+
+
+@pytest.mark.parametrize("asked", [{"rho": 50.0}, {"over_relaxation": 1.2}, {"admm_on": "driver"}])
+def test_who_asks_for_iterations_gets_them(asked):
+    rows = corrupted_rows(n=800, p=6, share=0.3, noise=0.2)
+    model = SelfPacedRegressor.paper(n_batches=5, **asked).fit(rows.X, rows.y)
+    assert len(model.history_.iterations) > 2 * len(model.history_.rounds)
 
 
 @given(problems)

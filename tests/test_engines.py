@@ -72,11 +72,12 @@ def rows():
     return corrupted_rows(n=9 * 2300, p=60)
 
 
-@pytest.fixture(scope="module", params=["gram", "admm", "iteration", "soft", "sparse"])
+@pytest.fixture(scope="module", params=["gram", "admm", "driver", "iteration", "soft", "sparse"])
 def setting(request):
     return {
         "gram": {},
         "admm": {"solver": "admm", "weights_from": "batch", "polish": False, "max_iter": 200},
+        "driver": {"solver": "admm", "admm_on": "driver", "polish": False, "max_iter": 200},
         "iteration": {"solver": "admm", "update_weights": "iteration", "max_iter": 200},
         "soft": {"regularizer": Entropic()},
         "sparse": {"regularizer": Hard(), "as": sp.csr_array},

@@ -183,6 +183,21 @@ class Block:
         """Return the values of each batch's rows."""
         return [values[first:last] for first, last in pairwise(self.bounds)]
 
+    def recall(self, name: str, key: object, compute: Callable[[], Any]) -> Any:
+        """Return what is remembered of all rows together: see `Resident.recall`."""
+        return self.residents[0].recall(self._named(name), key, compute)
+
+    def keep(self, name: str, key: object, value: Any) -> Any:
+        """Remember a value for all rows together."""
+        return self.residents[0].keep(self._named(name), key, value)
+
+    def latest(self, name: str) -> Any:
+        """Return what is remembered under `name`, for whatever key, or None."""
+        return self.residents[0].latest(self._named(name))
+
+    def _named(self, name: str) -> str:
+        return name if len(self.residents) == 1 else f"{name} of {len(self.residents)} batches"
+
 
 class BlockStep:
     """A step that works on all batches of a block at once: (block, messages, message to all)."""

@@ -17,7 +17,7 @@ neither on the units of the columns nor on how they are correlated.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol
 
 import numpy as np
@@ -204,6 +204,38 @@ class OnDriver:
         return self.objective.kkt_residual(stats, state.z) <= tol
 
 
+def has_closed_form(objective: Objective, settings: AdmmSettings) -> bool:
+    """Return whether the point of consensus is one solve away, and nobody asked for the way.
+
+    For the squared loss, that is.
+    """
+    as_usual = settings.rho == "auto" and settings.over_relaxation == OVER_RELAXATION
+    return as_usual and objective.penalty.quadratic_strength is not None
+
+
+def at_the_end(
+    solution: Solution,
+    stats: StackedStatistics,
+    objective: Objective,
+    round_number: int,
+    began: float,
+) -> Solution:
+    """Return a solution that was found at once, as the iteration that ends there."""
+    penalty = objective.penalty_diagonal(stats.n_coef)
+    assert penalty is not None
+    curvature = 2.0 * AUTO_SHARE / stats.n_batches * (np.diagonal(stats.pooled_gram) + penalty)
+    record = IterationRecord(
+        round=round_number,
+        iteration=1,
+        primal_residual=solution.primal_residual,
+        dual_residual=solution.dual_residual,
+        rho=RhoMatrix(_positive(curvature)).typical,
+        lagrangian=solution.lagrangian,
+        seconds=time.perf_counter() - began,
+    )
+    return replace(solution, rho=record.rho, iterations=(record,))
+
+
 def choose_rho(stats: StackedStatistics, objective: Objective, settings: AdmmSettings) -> RhoMatrix:
     """Return the batches' mean curvature, or the number given.
 
@@ -219,8 +251,12 @@ def choose_rho(stats: StackedStatistics, objective: Objective, settings: AdmmSet
             np.fill_diagonal(matrix, (1.0 + RIDGE) * np.diagonal(matrix))
             return RhoMatrix(matrix)
     curvature = share * np.diagonal(stats.pooled_gram)
+    return RhoMatrix(_positive(curvature))
+
+
+def _positive(curvature: Vector) -> Vector:
     floor = np.max(curvature) * np.finfo(float).eps or 1.0
-    return RhoMatrix(np.where(curvature > 0, curvature, floor))
+    return np.where(curvature > 0, curvature, floor)
 
 
 def _inverse(matrix: Matrix) -> Matrix:

@@ -14,6 +14,7 @@ from easyfirst.local import derivatives, products, steps, subproblem, weighing
 from easyfirst.local.derivatives import Expansion
 from easyfirst.local.steps import Change, Description
 from easyfirst.local.subproblem import Pull, Response, Terms
+from easyfirst.local.turnover import Turnover, turnover
 from easyfirst.local.weighing import NoiseRule, Problem, Weighting, Whitener
 from easyfirst.losses import Loss
 from easyfirst.summaries import LossSummary
@@ -98,6 +99,8 @@ class Fleet:
         # Equal coefficients become one object, which a message to several batches holds once.
         first = tuple(coefs[0].tolist())
         is_first = np.all(coefs == coefs[0], axis=1).tolist()
+        if pace.thresholds is None and all(is_first):
+            return [Weighting(first, pace.for_batch(0), pace.width, whitener)] * len(coefs)
         return [
             Weighting(
                 first if same else tuple(coef.tolist()), pace.for_batch(i), pace.width, whitener
@@ -154,11 +157,20 @@ class Fleet:
         now: Weightings,
         before: Weightings | None = None,
         reference: Weightings | None = None,
+        pooled: bool = False,
     ) -> StackedStatistics:
-        """Weigh all rows and return their statistics, building on a reference where that pays."""
+        """Weigh all rows and return their statistics, building on a reference where that pays.
+
+        With `pooled`, Gram matrices are added up, and those of single batches are not kept.
+        """
         nothing = [None] * self.n_batches
         changes = list(map(Change, now, before or nothing, reference or nothing))
-        return StackedStatistics.stack(self.workers.map(steps.form, changes, self.problem))
+        replies = self.workers.map(steps.form, changes, self.problem)
+        return (StackedStatistics.added if pooled else StackedStatistics.stack)(replies)
+
+    def turnover(self, now: Weightings, before: Weightings) -> list[Turnover]:
+        """Weigh all rows and return those whose weight changed, batch by batch."""
+        return self.workers.map(turnover, list(map(Change, now, before)), self.problem)
 
     def sweep(
         self, point: Vector, preconditioner: Matrix | Diagonal, now: Weightings, before: Weightings

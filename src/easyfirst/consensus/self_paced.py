@@ -69,7 +69,10 @@ def run(
 
 def _solver(fleet: Fleet, objective: Objective, settings: RoundSettings) -> Solver:
     if fleet.problem.n_outputs == 1:
-        return solver_named(settings.solver, fleet, objective, settings.admm)
+        admm = settings.admm
+        if settings.update_weights == "iteration" and fleet.problem.loss.quadratic:
+            admm = replace(admm, place="driver" if admm.place == "auto" else admm.place)
+        return solver_named(settings.solver, fleet, objective, admm)
     # The targets share their Gram matrices, which consensus on the workers does not know.
     admm = replace(settings.admm, place="driver")
     of_one = Objective(objective.penalty, objective.fit_intercept)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import partial
@@ -129,15 +130,58 @@ class _WithMatrices(Solver):
         return stats
 
 
-class Pooled(_WithMatrices):
-    """Add up the Gram matrices of all batches and solve once."""
+@dataclass(eq=False)
+class Pooled(Solver):
+    """Add up the Gram matrices of all batches and solve once.
+
+    Where rows are in or out, a round adds those that came and takes off those that left, until too
+    many did since the sums were last formed.
+    """
 
     accepts_preconditioner: ClassVar[bool] = True
+
+    known: StackedStatistics | None = None
+    drift: float = 0.0
+
+    def fit_every_row(self) -> Fit:
+        """Fit all rows."""
+        now = self.fleet.every_row()
+        return self.solve(Task(now, self.fleet.form(now, pooled=True)))
+
+    def weigh(
+        self, now: Weightings, before: Weightings, pace: Pace, z: Vector
+    ) -> StackedStatistics:
+        """Return the Gram matrix of the weighted rows."""
+        del pace, z
+        stats = None
+        if self.known is not None and self.drift <= DRIFT:
+            stats = self.known.turned_over(self.fleet.turnover(now, before))
+        if stats is None:
+            stats, self.drift = self.fleet.form(now, before, pooled=True), 0.0
+        else:
+            self.drift += stats.changed_share
+        if self.fleet.problem.regularizer.is_all_or_nothing:
+            self.known = stats
+        return stats
 
     def solve(self, task: Task) -> Fit:
         """Solve the normal equations of all rows."""
         solution = gram.solve(task.stats, self.objective, task.prox_term)
         return Fit(task.now, task.stats, solution)
+
+
+class Agreed(Pooled):
+    """Consensus where nobody asked for the way to it: the point at which the batches agree.
+
+    That is the solution for all rows together. The history shows one iteration that ends there.
+    """
+
+    def solve(self, task: Task) -> Fit:
+        """Solve the normal equations of all rows, and say so as an iteration."""
+        began = time.perf_counter()
+        fit = super().solve(task)
+        solution = admm.at_the_end(fit.solution, task.stats, self.objective, task.number, began)
+        return replace(fit, solution=solution)
 
 
 class Consensus(_WithMatrices):
@@ -293,6 +337,8 @@ def solver_named(
         fits = fleet.n_batches * fleet.n_coef**2 <= LARGEST_STACK
         place = settings.place
         if place == "auto":
+            if quadratic and fits and admm.has_closed_form(objective, settings):
+                return Agreed(fleet, objective, settings)
             place = "driver" if quadratic and fits else "workers"
         kind = Consensus if place == "driver" else ConsensusOnWorkers
         return kind(fleet, objective, settings)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,13 @@ from numpy.typing import NDArray
 
 from easyfirst.contracts import Matrix, Vector
 from easyfirst.local.steps import Statistics
+from easyfirst.local.turnover import Sums, Turnover
 from easyfirst.penalties import Penalty
 
+# How many times as much as stays in a Gram matrix may leave it: four digits go with that.
+LARGEST_LOSS = 1e4
 TALLIES = ("pacing", "weight", "selected", "changed", "total")
+tallies_of = attrgetter(*TALLIES)
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +84,40 @@ class StackedStatistics:
             gram=gram,
             rhs=rhs,
             **_tallies(replies),
+        )
+
+    @classmethod
+    def added(cls, replies: Sequence[Statistics]) -> StackedStatistics:
+        """Add up replies in batch order, without those of single batches."""
+        gram, rhs = replies[0].gram.copy(), replies[0].rhs.copy()
+        for reply in replies[1:]:
+            gram += reply.gram
+            rhs += reply.rhs
+        return cls(
+            pooled_gram=gram,
+            pooled_rhs=rhs,
+            pooled_square=float(np.sum([reply.square for reply in replies])),
+            gram=np.zeros((0, rhs.size, rhs.size)),
+            rhs=np.zeros((0, rhs.size)),
+            **_tallies(replies),
+        )
+
+    def turned_over(self, replies: Sequence[Turnover]) -> StackedStatistics | None:
+        """Return the statistics after some rows changed sides; None if that cost their digits.
+
+        It does where rows that left were far larger than those that stay.
+        """
+        came, left = _sums(replies, 1.0), _sums(replies, -1.0)
+        gram = self.pooled_gram + came.gram
+        gram -= left.gram
+        if np.any(np.diagonal(left.gram) > LARGEST_LOSS * np.diagonal(gram)):
+            return None
+        return replace(
+            self,
+            pooled_gram=gram,
+            pooled_rhs=self.pooled_rhs + came.rhs - left.rhs,
+            pooled_square=self.pooled_square + sum(reply.square for reply in replies),
+            **_tallies([reply.tally for reply in replies]),
         )
 
     @classmethod
@@ -187,8 +226,26 @@ class StackedStatistics:
         return float(coef @ (fitted - 2.0 * self.pooled_rhs)) + self.pooled_square
 
 
+def _sums(replies: Sequence[Turnover], sign: float) -> Sums:
+    """Return the sums over the rows that count more than before, or less, in batch order."""
+    by = sign * np.concatenate([reply.by for reply in replies])
+    counted = by > 0
+    rows = np.concatenate([reply.rows for reply in replies])[counted]
+    weights, y = by[counted], np.concatenate([reply.y for reply in replies])[counted]
+    rhs = rows.T @ (weights * y)
+    if np.any(weights != 1.0):
+        rows = rows * np.sqrt(weights)[:, None]
+    gram = rows.T @ rows
+    for reply in replies:
+        sums = reply.came if sign > 0 else reply.left
+        if sums is not None:
+            gram, rhs = gram + sums.gram, rhs + sums.rhs
+    return Sums(gram, rhs)
+
+
 def _tallies(replies: Sequence[Statistics]) -> dict[str, Any]:
-    return {name: np.array([getattr(reply, name) for reply in replies]) for name in TALLIES}
+    columns = np.array([tallies_of(reply) for reply in replies]).T
+    return dict(zip(TALLIES, columns, strict=True))
 
 
 @dataclass(frozen=True)

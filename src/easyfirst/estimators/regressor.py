@@ -97,7 +97,7 @@ class SelfPacedRegressor(
         (calibrated pace only) takes the one by which rows that look clean are most likely, if the
         gain is clear. None fits y as it is; `notes_` tell where another would be much better.
     solver
-        "admm" iterates towards consensus as the paper does; "gram" adds up the Gram matrices
+        "admm" brings the batches to consensus as the paper does; "gram" adds up the Gram matrices
         of all batches and solves once, with the same result; "cg" solves by conjugate gradients
         and forms no square matrix. For losses other than squared, the last two take Newton steps.
         "auto" takes "gram", and "cg" beyond 5,000 columns, or beyond 500 if there are fewer rows
@@ -108,7 +108,9 @@ class SelfPacedRegressor(
         loss, where an iteration sends one vector to each batch and gets one back; or on the
         "driver", for the squared loss, from Gram matrices that each batch sends once per round.
         "auto" takes the driver for the squared loss where all these matrices together have at
-        most 2**25 entries. The result is the same.
+        most 2**25 entries; if the penalty is quadratic, and neither `rho` nor `over_relaxation`
+        is given, it then solves for the point of consensus at once, which the history shows as
+        one iteration per round. The result is the same.
     rho
         Strength of the pull towards consensus: "auto" follows the data, "adaptive" is moved by
         the paper's rule, a number is taken as it is.

@@ -7,9 +7,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from easyfirst.contracts import Resident, Vector
+from easyfirst.contracts import Block, Resident, Vector
 from easyfirst.local.steps import Change, Statistics, weigh_and_count
-from easyfirst.local.weighing import Problem, pacing
+from easyfirst.local.weighing import Problem
 from easyfirst.losses import Loss
 
 
@@ -33,7 +33,7 @@ def expand(resident: Resident, change: Change, message: tuple[Problem, Expansion
     problem, expansion = message
     batch, loss = resident.batch, expansion.loss
     design = problem.design(batch)
-    row_weights, tally = weigh_and_count(resident, change, problem)
+    row_weights, [tally] = weigh_and_count(Block.of(resident), [change], problem)
     prediction = predicted(resident, expansion.coef, problem)
     slope = evaluated(loss, "gradient", batch.y, prediction)
     bend = 0.5 * row_weights * evaluated(loss, "curvature", batch.y, prediction)
@@ -47,7 +47,6 @@ def expand(resident: Resident, change: Change, message: tuple[Problem, Expansion
         gram=matrix,
         rhs=design.transposed_times(-0.5 * row_weights * slope),
         square=float(row_weights @ evaluated(loss, "value", batch.y, prediction)),
-        pacing=pacing(resident, change.now, problem),
         size=float(row_weights @ np.square(0.5 * loss.gradient(batch.y, np.zeros(batch.y.size)))),
         squares=design.squares(row_weights),
     )

@@ -10,15 +10,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from easyfirst.contracts import Resident
+from easyfirst.contracts import Block, Resident
 from easyfirst.local.steps import Change, Statistics, weigh_and_count
-from easyfirst.local.weighing import Problem, pacing
+from easyfirst.local.weighing import Problem
 
 
 def form(resident: Resident, change: Change, problem: Problem) -> Statistics:
     """Weigh the rows; `rhs` has a line and `square` an entry for each target."""
     batch, design = resident.batch, problem.design(resident.batch)
-    counted, tally = weigh_and_count(resident, change, problem)
+    counted, [tally] = weigh_and_count(Block.of(resident), [change], problem)
     gram, first = design.gram(counted, batch.y[:, 0], resident.spread)
     others = [design.transposed_times(counted * y) for y in batch.y.T[1:]]
     return replace(
@@ -26,5 +26,4 @@ def form(resident: Resident, change: Change, problem: Problem) -> Statistics:
         gram=gram,
         rhs=np.array([first, *others]),
         square=counted @ np.square(batch.y),
-        pacing=pacing(resident, change.now, problem),
     )

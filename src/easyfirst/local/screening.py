@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from easyfirst.contracts import Matrix, Resident, Vector
+from easyfirst.contracts import Block, Matrix, Vector
 
 if TYPE_CHECKING:
     from easyfirst.local.weighing import Problem, Weighting
@@ -64,45 +64,45 @@ def is_all_or_nothing(weighting: Weighting, problem: Problem) -> bool:
     return plain and weighting.single is not None
 
 
-def screened_weights(resident: Resident, weighting: Weighting, problem: Problem) -> Vector:
+def screened_weights(block: Block, weighting: Weighting, problem: Problem) -> Vector:
     """Return the weight of each row, predicting only those that may have changed sides."""
     assert weighting.single is not None
-    batch, coef = resident.batch, np.array(weighting.coef)
-    norms = _norms(resident, problem)
-    sightings: Sightings | None = resident.latest("sightings")
+    batch, coef = block.rows, np.array(weighting.coef)
+    norms = _norms(block, problem)
+    sightings: Sightings | None = block.latest("sightings")
     if sightings is None or len(sightings.places) >= MOST_PLACES:
-        return _anew(resident, weighting, problem)
+        return _anew(block, weighting, problem)
     least, greatest = sightings.bounds(coef, norms)
     threshold = np.sqrt(weighting.single)
     inside = greatest < threshold
     rows = np.flatnonzero(~(inside | (least > threshold)))
     if rows.size > TOO_MANY * batch.n_samples:
-        return _anew(resident, weighting, problem)
+        return _anew(block, weighting, problem)
     weights: Vector = inside.astype(np.float64)
     if rows.size:
         residual = batch.y[rows] - problem.design(batch).times_of(rows, coef)
-        weights[rows] = settled_weights(resident, weighting, problem)(residual, rows)
-        resident.keep("sightings", (), sightings.updated(coef, rows, residual))
+        weights[rows] = settled_weights(block, weighting, problem)(residual, rows)
+        block.keep("sightings", (), sightings.updated(coef, rows, residual))
     return weights
 
 
-def _anew(resident: Resident, weighting: Weighting, problem: Problem) -> Vector:
-    batch, coef = resident.batch, np.array(weighting.coef)
+def _anew(block: Block, weighting: Weighting, problem: Problem) -> Vector:
+    batch, coef = block.rows, np.array(weighting.coef)
     residual = batch.y - problem.design(batch).times(coef)
     nowhere = np.zeros(batch.n_samples, dtype=np.int16)
-    resident.keep("sightings", (), Sightings(coef[None], np.abs(residual), nowhere))
-    return settled_weights(resident, weighting, problem)(residual, slice(None))
+    block.keep("sightings", (), Sightings(coef[None], np.abs(residual), nowhere))
+    return settled_weights(block, weighting, problem)(residual, slice(None))
 
 
 def settled_weights(
-    resident: Resident, weighting: Weighting, problem: Problem
+    block: Block, weighting: Weighting, problem: Problem
 ) -> Callable[[Vector, slice | NDArray[np.intp]], Vector]:
     """Return the function that weighs some rows by their residuals, whatever their rounding."""
     pace = weighting.single
     assert pace is not None
-    batch, coef = resident.batch, np.array(weighting.coef)
+    batch, coef = block.rows, np.array(weighting.coef)
     design = problem.design(batch)
-    norms, slack, size = _norms(resident, problem), _slack(coef), np.linalg.norm(coef)
+    norms, slack, size = _norms(block, problem), _slack(coef), np.linalg.norm(coef)
 
     def judge(y: Vector, residual: Vector) -> Vector:
         return problem.regularizer.weights(problem.loss.at_residual(y, residual), pace)
@@ -129,6 +129,6 @@ def _slack(coef: Vector) -> float:
     return float(4 * (coef.size + 8) * np.finfo(np.float64).eps)
 
 
-def _norms(resident: Resident, problem: Problem) -> Vector:
-    norms: Vector = resident.recall("norms", (), problem.design(resident.batch).norms)
+def _norms(block: Block, problem: Problem) -> Vector:
+    norms: Vector = block.recall("norms", (), problem.design(block.rows).norms)
     return norms

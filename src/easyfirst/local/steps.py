@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -23,12 +24,13 @@ from easyfirst.local.weighing import (
     block_bands,
     importance,
     judged_residual,
-    pacing,
+    pacing_values,
     residual_at,
     row_scales,
     row_weights,
     rows_aside,
     weigh,
+    weigh_block,
     weigher,
     weights_afresh,
     with_known,
@@ -37,7 +39,7 @@ from easyfirst.losses import Loss
 from easyfirst.noise import influence_slope
 from easyfirst.summaries import histograms
 
-NO_MATRIX = np.zeros((0, 0))
+NO_MATRIX, NO_VECTOR = np.zeros((0, 0)), np.zeros(0)
 TRUSTED_IN_SAMPLE = 0.1  # share of a sample that may be trusted rows drawn on purpose
 ROWS_FOR_MOMENTS = (64, 256)  # least and most per batch; enough to tell position from spread
 
@@ -156,14 +158,17 @@ class Change:
     reference: Weighting | None = None
 
 
-def form(resident: Resident, change: Change, problem: Problem) -> Statistics:
+@BlockStep
+def form(block: Block, changes: Sequence[Change], problem: Problem) -> list[Statistics]:
     """Weigh the rows and return the weighted statistics."""
-    counted, tally = weigh_and_count(resident, change, problem)
-    inner, rhs = _gram(resident, counted, change, problem)
-    y_squared = resident.recall("y squared", (), lambda: np.square(resident.batch.y))
-    square = float(counted @ y_squared)
-    paced = pacing(resident, change.now, problem)
-    return replace(tally, gram=inner, rhs=rhs, square=square, pacing=paced)
+    counted, tallies = weigh_and_count(block, changes, problem)
+    replies = []
+    each = zip(block.residents, changes, block.split(counted), tallies, strict=True)
+    for resident, change, own, tally in each:
+        inner, rhs = _gram(resident, own, change, problem)
+        y_squared = resident.recall("y squared", (), partial(np.square, resident.batch.y))
+        replies.append(replace(tally, gram=inner, rhs=rhs, square=float(own @ y_squared)))
+    return replies
 
 
 def _gram(
@@ -236,7 +241,7 @@ def sweep(
     _remember(block, "residual", [weighting.coef for weighting in weightings], residual)
     _remember(block, "weights", weightings, v)
     squares = _dots(block, v if s is None else s * v, np.square(residual))
-    counts, tallies = _histograms(block, residual, problem), _count(block, v, old)
+    counts, tallies = _histograms(block, residual, problem), tally(block, v, old, None)
     return [
         (counts[i], replace(tally, rhs=rhs[i], square=squares[i]))
         for i, tally in enumerate(tallies)
@@ -257,29 +262,38 @@ def _remember(block: Block, name: str, keys: Sequence[object], values: Vector) -
 
 
 def weigh_and_count(
-    resident: Resident, change: Change, problem: Problem
-) -> tuple[Vector, Statistics]:
-    """Return the row weights s v, and what can be counted without columns and regularizer."""
-    s = resident.batch.sample_weight
-    old = None if change.before is None else weigh(resident, change.before, problem)
-    v = weigh(resident, change.now, problem)
-    counts = _count(Block.of(resident), v, old)[0]
-    if change.now.noise_rule is not None:
-        return row_weights(resident, change.now, problem), counts
-    return v if s is None else s * v, counts
+    block: Block, changes: Sequence[Change], problem: Problem
+) -> tuple[Vector, list[Statistics]]:
+    """Return the row weights s v of all batches, and what can be counted without columns."""
+    now, s = [change.now for change in changes], block.rows.sample_weight
+    old = weights_before(block, changes, problem)
+    v = weigh_block(block, now, problem)
+    tallies = tally(block, v, old, pacing_values(block, now, v, problem))
+    if now[0].noise_rule is not None:
+        pairs = zip(block.residents, now, strict=True)
+        return np.concatenate([row_weights(*pair, problem) for pair in pairs]), tallies
+    return v if s is None else s * v, tallies
 
 
-def _count(block: Block, v: Vector, old: Vector | None) -> list[Statistics]:
+def weights_before(block: Block, changes: Sequence[Change], problem: Problem) -> Vector | None:
+    """Return the weights of all batches in the round before, if that is asked for."""
+    earlier = [change.before for change in changes if change.before is not None]
+    return weigh_block(block, earlier, problem) if earlier else None
+
+
+def tally(block: Block, v: Vector, old: Vector | None, paced: Vector | None) -> list[Statistics]:
+    """Return what can be counted without columns; `paced` is the self-paced term of each row."""
     s = block.rows.sample_weight
     lengths = [float(last - first) for first, last in pairwise(block.bounds)]
     totals = lengths if s is None else _sums(block, s)
-    changed = totals if old is None else _weighted_sums(block, np.abs(v - old))
-    selected = _weighted_sums(block, (v >= 0.5).astype(np.float64))
-    columns = zip(_weighted_sums(block, v), selected, changed, totals, strict=True)
-    return [Statistics(NO_MATRIX, np.zeros(0), 0.0, 0.0, *each) for each in columns]
+    changed = totals if old is None else weighted_sums(block, np.abs(v - old))
+    selected = weighted_sums(block, (v >= 0.5).astype(np.float64))
+    pacing = [0.0] * len(totals) if paced is None else weighted_sums(block, paced)
+    columns = zip(pacing, weighted_sums(block, v), selected, changed, totals, strict=True)
+    return [Statistics(NO_MATRIX, NO_VECTOR, 0.0, *each) for each in columns]
 
 
-def _weighted_sums(block: Block, values: Vector) -> list[float]:
+def weighted_sums(block: Block, values: Vector) -> list[float]:
     """Return the sum of values over the rows of each batch, by sample weight if there is one."""
     s = block.rows.sample_weight
     return _sums(block, values) if s is None else _dots(block, s, values)
@@ -328,7 +342,7 @@ def influence(
         v = weigher(block, weightings, problem)(residual, slice(None))
         _remember(block, "weights", weightings, v)
     terms = influence_terms(v, residual, messages[0][1])
-    return list(np.array([_weighted_sums(block, term) for term in terms]).T)
+    return list(np.array([weighted_sums(block, term) for term in terms]).T)
 
 
 def influence_terms(v: Vector, residual: Vector, scale: float) -> tuple[Vector, ...]:

@@ -158,14 +158,48 @@ def weigh(resident: Resident, weighting: Weighting, problem: Problem) -> Vector:
 
 def weights_afresh(resident: Resident, weighting: Weighting, problem: Problem) -> Vector:
     """Return the weights, ignoring what is remembered of them."""
-    block = Block.of(resident)
-    if weighting.coef is None or weighting.keeps_every_row:
-        return with_known(block, np.ones(resident.batch.n_samples), problem)
-    if screening.is_all_or_nothing(weighting, problem):
-        weights = screening.screened_weights(resident, weighting, problem)
-        return with_known(block, weights, problem)
+    if _are_plain(weighting, problem):
+        return _plain_weights(Block.of(resident), weighting, problem)
     residual = judged_residual(resident, weighting, problem)
     return rule_weights(resident, residual, weighting, problem)
+
+
+def weigh_block(block: Block, weightings: Sequence[Weighting], problem: Problem) -> Vector:
+    """Return the weight of each row of a block, in one operation where that is possible."""
+    first = weightings[0]
+    if len(weightings) == 1:
+        return weigh(block.residents[0], first, problem)
+    if not (are_one(weightings) and _are_plain(first, problem)):
+        pairs = zip(block.residents, weightings, strict=True)
+        return np.concatenate([weigh(*pair, problem) for pair in pairs])
+
+    def afresh() -> Vector:
+        weights = _plain_weights(block, first, problem)
+        for resident, own in zip(block.residents, block.split(weights), strict=True):
+            resident.keep("weights", first, own)
+        return weights
+
+    found: Vector = block.recall("weights", first, afresh)
+    return found
+
+
+def are_one(weightings: Sequence[Weighting]) -> bool:
+    """Return whether all batches are weighed alike; mostly they then share one object."""
+    first = weightings[0]
+    return all(each is first or each == first for each in weightings)
+
+
+def _are_plain(weighting: Weighting, problem: Problem) -> bool:
+    """Return whether weights are all one, or all or nothing."""
+    return weighting.keeps_every_row or screening.is_all_or_nothing(weighting, problem)
+
+
+def _plain_weights(block: Block, weighting: Weighting, problem: Problem) -> Vector:
+    if weighting.keeps_every_row:
+        weights = np.ones(block.rows.n_samples)
+    else:
+        weights = screening.screened_weights(block, weighting, problem)
+    return with_known(block, weights, problem)
 
 
 def digest_of(values: Vector) -> bytes:
@@ -267,7 +301,7 @@ def _judge(
         noise = weighting.count_noise
         return lambda residual, rows: noise.posterior(y[rows], y[rows] - residual)
     if screening.is_all_or_nothing(weighting, problem):
-        return screening.settled_weights(resident, weighting, problem)
+        return screening.settled_weights(block, weighting, problem)
     rule = problem.regularizer.with_width(weighting.width)
     thresholds = _thresholds(block, weightings, problem)
 
@@ -389,18 +423,23 @@ def block_bands(block: Block, rule: FarRule) -> NDArray[np.intp]:
     return np.concatenate([bands_of(resident, rule) for resident in block.residents])
 
 
-def pacing(resident: Resident, weighting: Weighting, problem: Problem) -> float:
-    """Return the sum of s f(v), the self-paced part of the objective."""
-    is_paced = weighting.noise_rule is None and weighting.count_noise is None
-    if weighting.keeps_every_row or not is_paced:
-        return 0.0
-    v = weigh(resident, weighting, problem)
-    rule = problem.regularizer.with_width(weighting.width)
-    if weighting.single is not None:
-        values = rule.value(v, weighting.single)
-    else:
-        residual = judged_residual(resident, weighting, problem)
-        thresholds = _thresholds(Block.of(resident), [weighting], problem)
-        values = rule.value(v, thresholds(residual, slice(None)))
-    s = resident.batch.sample_weight
-    return float(values.sum() if s is None else s @ values)
+def pacing_values(
+    block: Block, weightings: Sequence[Weighting], v: Vector, problem: Problem
+) -> Vector | None:
+    """Return f(v) of each row, its part in the self-paced term; None where no pace decides."""
+    first = weightings[0]
+    if not are_one(weightings):
+        each = zip(block.residents, weightings, block.split(v), strict=True)
+        parts = [pacing_values(Block.of(resident), [own], w, problem) for resident, own, w in each]
+        lengths = np.diff(block.bounds)
+        return np.concatenate(
+            [np.zeros(n) if part is None else part for part, n in zip(parts, lengths, strict=True)]
+        )
+    if first.keeps_every_row or first.noise_rule is not None or first.count_noise is not None:
+        return None
+    rule = problem.regularizer.with_width(first.width)
+    if first.single is not None:
+        return rule.value(v, first.single)
+    thresholds = _thresholds(block, weightings, problem)
+    residuals = [judged_residual(resident, first, problem) for resident in block.residents]
+    return rule.value(v, thresholds(np.concatenate(residuals), slice(None)))
