@@ -134,11 +134,10 @@ class Fleet:
 
     def summarize(self, weightings: Weightings) -> LossSummary:
         """Return the histogram of all residuals, as the weightings would judge them."""
-        return self._summary(
-            weightings, self.workers.map(steps.summarize, weightings, self.problem)
-        )
+        return self.summary(weightings, self.workers.map(steps.summarize, weightings, self.problem))
 
-    def _summary(self, weightings: Weightings, counts: Sequence[Vector]) -> LossSummary:
+    def summary(self, weightings: Weightings, counts: Sequence[Vector]) -> LossSummary:
+        """Return the histograms of all batches, as the weightings judge their rows."""
         first = weightings[0]
         assert first.coef is not None
         every, trusted = np.stack(counts), None
@@ -178,7 +177,7 @@ class Fleet:
         """Weigh all rows by `point` in one pass: their losses, and their statistics around it."""
         changes = list(map(Change, now, before))
         replies = self.workers.map(steps.sweep, changes, self.problem)
-        losses = self._summary(now, [counts for counts, _ in replies])
+        losses = self.summary(now, [counts for counts, _ in replies])
         return losses, StackedStatistics.around(
             point, preconditioner, [tally for _, tally in replies]
         )

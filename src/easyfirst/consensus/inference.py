@@ -7,6 +7,8 @@ kept rows ignores that and is too small.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from easyfirst.consensus.fleet import Fleet, Weightings
@@ -40,17 +42,30 @@ def standard_errors(
     return np.asarray(np.sqrt(inverse))
 
 
+class Scatter(NamedTuple):
+    """Sums over all rows, psi = w r being the pull of one: psi**2 d d', w and psi'."""
+
+    outer: Matrix
+    weight: float
+    slope: float
+
+
 def sandwich_errors(
     fleet: Fleet, weightings: Weightings, scale: float, gram: Matrix | Diagonal
 ) -> Vector:
-    """Return standard errors that hold whatever the noise depends on.
+    """Return standard errors that hold whatever the noise depends on."""
+    if isinstance(gram, Diagonal):
+        return standard_errors(fleet, weightings, scale, gram)
+    return errors_of(fleet, Scatter(*fleet.scatter(weightings, scale)), gram)
+
+
+def errors_of(fleet: Fleet, scatter: Scatter, gram: Matrix) -> Vector:
+    """Return the standard errors that these sums give.
 
     cov = (sum w / sum psi')**2 n / (n - q) G^-1 (sum psi**2 d d') G^-1, with psi = w r the pull of
     a row and G the weighted Gram matrix: the sandwich of White, for rows whose pull is not linear.
     """
-    if isinstance(gram, Diagonal):
-        return standard_errors(fleet, weightings, scale, gram)
-    outer, weight, slope = fleet.scatter(weightings, scale)
+    outer, weight, slope = scatter
     q = fleet.n_coef
     root = inverse_root(gram, None)
     half = root.T @ outer @ root

@@ -9,7 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from easyfirst.calibration import CleanMixture, corrupted_interval, mass_quantile, signed_quantile
-from easyfirst.consensus import calibrated_rounds, noise_rounds, self_paced, wide_start
+from easyfirst.consensus import (
+    calibrated_rounds,
+    confirmation,
+    noise_rounds,
+    self_paced,
+    wide_start,
+)
 from easyfirst.consensus.calibrated_rounds import Start
 from easyfirst.consensus.count_rounds import count_errors, fit_counts, residual_noise
 from easyfirst.consensus.diagnosis import (
@@ -29,7 +35,7 @@ from easyfirst.consensus.freedom import effective_coefficients
 from easyfirst.consensus.gram import rank, without_constant_columns
 from easyfirst.consensus.half_clean import granting
 from easyfirst.consensus.history import History
-from easyfirst.consensus.inference import sandwich_errors, standard_errors
+from easyfirst.consensus.inference import errors_of, sandwich_errors, standard_errors
 from easyfirst.consensus.misfit import Misfit, misfit_of
 from easyfirst.consensus.noise_rounds import NoiseState
 from easyfirst.consensus.point_masses import doubts_about_masses, notes_about_masses
@@ -37,7 +43,7 @@ from easyfirst.consensus.polish import polish
 from easyfirst.consensus.rounds import Center, OnRound, RoundSettings, RoundsResult
 from easyfirst.consensus.sample import Sample, studentizes
 from easyfirst.consensus.second_opinion import Opinion, may_be_second_guessed, second_opinion
-from easyfirst.consensus.starts import SampleFit, find_start, thorough
+from easyfirst.consensus.starts import SampleFit, find_start, first_size, thorough
 from easyfirst.consensus.statistics import Diagonal, Objective
 from easyfirst.consensus.status import Status
 from easyfirst.consensus.transforming import Advice, advised_transform
@@ -251,17 +257,25 @@ def _fit_calibrated(
         settings = replace(granting(settings, found.granted), studentize=few)
         start = found.start(fleet)
         ending = replace(ending, sample=found.sample if settings.leaves_out_weak else None)
+    ahead = _Ahead.of(found, fleet, objective, ending, on_round)
+    fitted: FittedModel | None = None
     if opinion.start is not None and opinion.is_preferred:
         fleet = replace(fleet, problem=replace(fleet.problem, far_rule=None))
-        result = noise_rounds.run(fleet, objective, opinion.start, on_round)
-        fitted = _by_noise(fleet, objective, result, opinion.start, ending)
+        fitted = None if ahead is None else ahead.fitted(fleet, opinion.start)
+        if fitted is None:
+            result = noise_rounds.run(fleet, objective, opinion.start, on_round)
+            fitted = _by_noise(fleet, objective, result, opinion.start, ending)
         doubts = doubts_where_nothing_is_explained(found, fitted.noise or opinion.start.noise)
     else:
-        if found is None:
-            fleet, result = wide_start.run(fleet, objective, settings, seed, on_round)
-        else:
-            result = calibrated_rounds.run(fleet, objective, settings, on_round, start)
-        fitted = _with_its_noise(fleet, objective, result, opinion.start, ending, on_round)
+        if found is not None and ahead is not None:
+            result, fitted = found.fit, ahead.by_its_noise(fleet, opinion.start)
+        if fitted is None:
+            if found is None:
+                fleet, result = wide_start.run(fleet, objective, settings, seed, on_round)
+            else:
+                result = calibrated_rounds.run(fleet, objective, settings, on_round, start)
+            around = opinion.start
+            fitted = _with_its_noise(fleet, objective, result, around, ending, on_round, ahead)
         doubts = doubts_about(result, second_model, fitted.noise)
     masses = found.masses if found else ()
     return replace(
@@ -316,37 +330,116 @@ def _with_its_noise(
     around: NoiseState | None,
     ending: Ending,
     on_round: OnRound,
+    ahead: _Ahead | None,
 ) -> FittedModel:
     """Read the noise off the residuals of calibrated rounds, and go on where it says so."""
     if not result.is_calibrated:
         return _fitted(fleet, objective, result, ending)
     mixture = result.mixture
-    keeps_all = result.pace.value == np.inf or not may_be_second_guessed(fleet.problem)
-    is_even = around is None or around.scale_rule.is_even
-    if keeps_all or (is_even and normal_fits(result.known_losses, mixture)):
+    seen = _NoiseSeen.at(fleet, result, around)
+    if seen is None:
         return _by_mixture(fleet, objective, result, mixture, ending)
-    is_other = False
-    if around is None:
-        read = fit_noise_around(result.known_losses, mixture)
-        around = NoiseState(result.solution.z, read.model, ScaleRule.even(), read.kind)
+    if not seen.leads(fleet, objective):
+        return _by_noise(fleet, objective, result, seen.around, ending)
+    if ahead is not None:
+        fitted = ahead.fitted(fleet, seen.around, settles=around is not None)
+        if fitted is not None and not seen.wandered(fitted.rounds):
+            return replace(fitted, history=result.history.followed_by(fitted.history))
+    more = noise_rounds.run(fleet, objective, seen.around, on_round)
+    if seen.wandered(more):
+        return _by_mixture(fleet, objective, result, mixture, ending)
+    result = replace(more, history=result.history.followed_by(more.history))
+    return _by_noise(fleet, objective, result, seen.around, ending)
+
+
+@dataclass(frozen=True, eq=False)
+class _NoiseSeen:
+    """Noise around a calibrated fit that a normal and a flat part do not describe."""
+
+    around: NoiseState
+    result: RoundsResult
+    is_other: bool  # whether only the corrupted part differs from what was thought
+
+    @classmethod
+    def at(cls, fleet: Fleet, result: RoundsResult, around: NoiseState | None) -> _NoiseSeen | None:
+        """Look at the residuals of a fit; None if they are as its pace takes them to be."""
+        keeps_all = result.pace.value == np.inf or not may_be_second_guessed(fleet.problem)
+        is_even = around is None or around.scale_rule.is_even
+        if keeps_all or (is_even and normal_fits(result.known_losses, result.mixture)):
+            return None
+        if around is not None:
+            return cls(around, result, is_other=False)
+        read = fit_noise_around(result.known_losses, result.mixture)
+        state = NoiseState(result.solution.z, read.model, ScaleRule.even(), read.kind)
         # Only the corrupted part differs from what was thought: weights by it are better.
-        is_other = read.model.is_normal
-    # Least squares of nearly all rows, and the noise is not normal: far rows pull too hard.
-    is_plain = is_even and mixture.share > NEARLY_ALL
-    has_matrix = result.statistics.matrix is not None
-    is_quadratic = objective.penalty_diagonal(fleet.n_coef) is not None
-    if (
-        (is_other or is_plain or not around.noise.is_normal or not is_even)
-        and has_matrix
-        and is_quadratic
-    ):
-        more = noise_rounds.run(fleet, objective, around, on_round)
+        return cls(state, result, is_other=read.model.is_normal)
+
+    def leads(self, fleet: Fleet, objective: Objective) -> bool:
+        """Return whether the fit is to go on by this noise."""
+        is_even = self.around.scale_rule.is_even
+        # Least squares of nearly all rows, and the noise is not normal: far rows pull too hard.
+        is_plain = is_even and self.result.mixture.share > NEARLY_ALL
+        has_matrix = self.result.statistics.matrix is not None
+        is_quadratic = objective.penalty_diagonal(fleet.n_coef) is not None
+        is_odd = self.is_other or is_plain or not self.around.noise.is_normal or not is_even
+        return is_odd and has_matrix and is_quadratic
+
+    def wandered(self, more: RoundsResult) -> bool:
+        """Return whether few rows have led further rounds to where corrupted ones seem clean."""
         wide = np.sqrt(0.5 * (more.pace.width or 0.0))
-        if is_other and wide > MUCH_WIDER * max(around.noise.scale, mixture.scale):
-            # Few rows may lead it far away, to where corrupted ones seem clean as well.
-            return _by_mixture(fleet, objective, result, mixture, ending)
-        result = replace(more, history=result.history.followed_by(more.history))
-    return _by_noise(fleet, objective, result, around, ending)
+        known = max(self.around.noise.scale, self.result.mixture.scale)
+        return self.is_other and bool(wide > MUCH_WIDER * known)
+
+
+@dataclass(frozen=True, eq=False)
+class _Ahead:
+    """A sample that is smaller than the data: it goes ahead, and all rows confirm where it led."""
+
+    found: SampleFit
+    objective: Objective
+    ending: Ending
+    on_round: OnRound
+
+    @classmethod
+    def of(
+        cls,
+        found: SampleFit | None,
+        fleet: Fleet,
+        objective: Objective,
+        ending: Ending,
+        on_round: OnRound,
+    ) -> _Ahead | None:
+        """Return the sample's part in a fit, if a first one is not all of the rows."""
+        if found is None or first_size(fleet) >= sum(fleet.n_rows):
+            return None
+        return cls(found, objective, ending, on_round)
+
+    def by_its_noise(self, fleet: Fleet, around: NoiseState | None) -> FittedModel | None:
+        """Return the fit by the noise of the sample, if that is other than normal already there."""
+        fit = self.found.fit
+        seen = _NoiseSeen.at(fleet, fit, around) if fit.is_calibrated else None
+        # That only the corrupted part is another is for all rows to say: it may be by chance.
+        if seen is None or seen.is_other or not seen.leads(fleet, self.objective):
+            return None
+        return self.fitted(fleet, seen.around)
+
+    def fitted(self, fleet: Fleet, start: NoiseState, settles: bool = True) -> FittedModel | None:
+        """Return the fit that few passes over all rows make of this start; None if they do not."""
+        found, objective, center = self.found, self.objective, self.ending.center
+        sample = replace(found.sample, fleet=replace(found.sample.fleet, problem=fleet.problem))
+        times = fleet.total_weight / found.whole.fleet.total_weight
+        begun = confirmation.begin(sample, start, center, times, settles)
+        confirmed = confirmation.confirm(fleet, objective, begun, center, self.on_round)
+        if confirmed is None:
+            return None
+        result, at = confirmed.result, confirmed.state
+        fitted = _fitted(fleet, objective, result, self.ending)
+        if not np.array_equal(fitted.coef, result.solution.z):  # weak directions were left out
+            return _by_noise(fleet, objective, result, at, self.ending)
+        errors = np.full(fleet.n_coef, np.nan)
+        if objective.penalty.smooth:
+            errors = errors_of(fleet, confirmed.scatter, result.statistics.pooled_gram)
+        return _judged_by_noise(fitted, at, confirmed.losses, errors)
 
 
 def _by_mixture(
@@ -396,6 +489,13 @@ def _by_noise(
         offset = noise_rounds.clean_center(fleet, at, losses, ending.center)
         moved = np.append(at.coef[:-1], at.coef[-1] + offset)
         at, losses = noise_rounds.read_anew(fleet, replace(at, coef=moved))
+    return _judged_by_noise(fitted, at, losses, errors)
+
+
+def _judged_by_noise(
+    fitted: FittedModel, at: NoiseState, losses: LossSummary, errors: Vector
+) -> FittedModel:
+    """Return the fit at coefficients around which all rows have this noise, judged by it."""
     calibration = Calibration(
         noise=at.noise,
         scale_rule=at.scale_rule,
@@ -406,7 +506,8 @@ def _by_noise(
         corrupted_interval=share_interval(losses, at.noise),
         standard_errors=errors,
     )
-    rounds = replace(result, weightings=noise_rounds.judged(fleet, at, losses))
+    weightings = noise_rounds.judged(fitted.fleet, at, losses)
+    rounds = replace(fitted.rounds, weightings=weightings)
     return replace(fitted, coef=at.coef, rounds=rounds, calibration=calibration)
 
 

@@ -58,6 +58,13 @@ class NoiseState:
 
 def run(fleet: Fleet, objective: Objective, start: NoiseState, on_round: OnRound) -> RoundsResult:
     """Go from coefficients and the noise around them to where neither changes any more."""
+    return settle(fleet, objective, start, on_round)[0]
+
+
+def settle(
+    fleet: Fleet, objective: Objective, start: NoiseState, on_round: OnRound
+) -> tuple[RoundsResult, NoiseState]:
+    """Return how the rounds went, and the coefficients and the noise at their end."""
     recorder = Recorder(fleet, objective, "all", first=1)
     at, before = start, fleet.every_row()
     losses = losses_at(fleet, at)
@@ -79,7 +86,7 @@ def run(fleet: Fleet, objective: Objective, start: NoiseState, on_round: OnRound
             break
     rounds = recorder.n_rounds
     # Rows at the edge may come and go for ever; how far that moves the fit is within chance.
-    return RoundsResult(
+    result = RoundsResult(
         solution=solution,
         pace=pace_of(at.noise),
         weightings=now,
@@ -89,6 +96,7 @@ def run(fleet: Fleet, objective: Objective, start: NoiseState, on_round: OnRound
         history=recorder.history,
         is_refined=True,
     )
+    return result, at
 
 
 def read_anew(fleet: Fleet, at: NoiseState) -> tuple[NoiseState, LossSummary]:
@@ -112,12 +120,20 @@ def clean_center(fleet: Fleet, at: NoiseState, losses: LossSummary, center: Cent
     now = judged(fleet, at, losses)
     if center == "middle":
         return fleet.clean_center(now)
-    is_mean = center == "mean"
-    knee = np.inf if is_mean else NARROW * at.noise.spread
-    rule = replace(at.rule, knee=knee, is_precise=False)
-    now = fleet.judged(at.coef, rule, likely_shares(losses, at.noise))
-    mass = clean_mass(losses, at.noise)
-    return fleet.clean_center(now, 0.0 if is_mean else signed_quantile(mass, losses.anchor, 0.5))
+    now = fleet.judged(at.coef, center_rule(at, center), likely_shares(losses, at.noise))
+    if center == "mean":
+        return fleet.clean_center(now)
+    return fleet.clean_center(
+        now, signed_quantile(clean_mass(losses, at.noise), losses.anchor, 0.5)
+    )
+
+
+def center_rule(at: NoiseState, center: Center) -> NoiseRule:
+    """Return how clean rows pull at their middle, their mean or their median."""
+    if center == "middle":
+        return at.rule
+    knee = np.inf if center == "mean" else NARROW * at.noise.spread
+    return replace(at.rule, knee=knee, is_precise=False)
 
 
 def losses_at(fleet: Fleet, at: NoiseState) -> LossSummary:

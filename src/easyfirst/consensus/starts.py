@@ -157,9 +157,7 @@ def find_start(
     fleet: Fleet, objective: Objective, settings: RoundSettings, seed: int, on_round: OnRound
 ) -> SampleFit:
     """Fit a sample from several starts and return the best fit."""
-    n_rows = sum(fleet.n_rows)
-    wanted = ROWS_PER_COEFFICIENT * fleet.n_coef
-    basic = int(np.clip(wanted, SMALLEST_SAMPLE, LARGEST_SAMPLE))
+    n_rows, basic = sum(fleet.n_rows), first_size(fleet)
     size = min(n_rows, basic)
     if studentizes(fleet.total_weight, fleet.n_coef):
         settings = thorough(settings)
@@ -174,6 +172,12 @@ def find_start(
             return found
         # The clean part was stretched over corrupted rows; more clean rows make it stand out.
         size = min(n_rows, GROWTH * size)
+
+
+def first_size(fleet: Fleet) -> int:
+    """Return how many rows the first sample takes, if there are as many."""
+    wanted = ROWS_PER_COEFFICIENT * fleet.n_coef
+    return int(np.clip(wanted, SMALLEST_SAMPLE, LARGEST_SAMPLE))
 
 
 def continued(fit: RoundsResult, times: float = 1.0) -> Start:

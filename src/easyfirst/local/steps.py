@@ -123,10 +123,10 @@ def summarize(resident: Resident, weighting: Weighting, problem: Problem) -> Vec
     are not counted.
     """
     residual = judged_residual(resident, weighting, problem)
-    return np.asarray(_histograms(Block.of(resident), residual, problem)[0])
+    return np.asarray(residual_histograms(Block.of(resident), residual, problem)[0])
 
 
-def _histograms(block: Block, residual: Vector, problem: Problem) -> Vector:
+def residual_histograms(block: Block, residual: Vector, problem: Problem) -> Vector:
     """Return those of every batch, one per band and maybe one more."""
     k, s = len(block.residents), block.rows.sample_weight
     signed = problem.loss.signed_root(block.rows.y, residual)
@@ -241,7 +241,8 @@ def sweep(
     _remember(block, "residual", [weighting.coef for weighting in weightings], residual)
     _remember(block, "weights", weightings, v)
     squares = _dots(block, v if s is None else s * v, np.square(residual))
-    counts, tallies = _histograms(block, residual, problem), tally(block, v, old, None)
+    counts = residual_histograms(block, residual, problem)
+    tallies = tally(block, v, old, None)
     return [
         (counts[i], replace(tally, rhs=rhs[i], square=squares[i]))
         for i, tally in enumerate(tallies)

@@ -107,9 +107,13 @@ class NoiseRule:
         )
         return pull / np.square(scale) if self.is_precise else pull
 
+    def is_held(self, residual: Vector, scale: Vector | float) -> NDArray[np.bool_]:
+        """Return which rows lie beyond the knee, where they pull no harder."""
+        return np.asarray(self._size(residual, scale) > self.knee)
+
     def slope(self, v: Vector, residual: Vector, scale: Vector | float) -> Vector:
         """Return the slope of v times the pull of the scaled residual."""
-        own = (self._size(residual, scale) <= self.knee).astype(np.float64)
+        own = (~self.is_held(residual, scale)).astype(np.float64)
         fall = residual * self.noise.score(residual)
         return np.asarray(self.pull(residual, scale) * influence_slope(v, fall, own))
 
