@@ -8,7 +8,8 @@
   finish, with the bits of an undisturbed fit in one process, within five times the undisturbed
   time. Kills hit processes that are at work.
 - Driver: the fitting process is killed at random calls of a function, goes on from its checkpoint,
-  is killed again and goes on: the same bits, nothing left behind.
+  is killed again and goes on: the same bits, nothing left behind. On a cluster, the cluster dies
+  with its driver, and the fit goes on with a fresh one.
 - Disk: each single open, read, write, fsync and rename fails: the right result, or one documented
   error and no output, after which the fit goes on to the same bits.
 - Files: mutated copies are refused or read unchanged; for CSV, which has no checksums, refused or
@@ -47,6 +48,7 @@ from clusters import (
 )
 
 KINDS = ("workers", "driver", "disk", "files")
+ENGINES = (*killed_fits.ENGINES, *sorted(ARENAS))
 TESTS = Path(faulty_disk.__file__).parent
 LIMIT = 5.0  # times the undisturbed seconds
 LEAST_KILLS = 5  # per fit
@@ -145,7 +147,10 @@ def of_workers(name: str, given: argparse.Namespace) -> Outcome:
 
 def of_driver(engine: str, given: argparse.Namespace) -> Outcome:
     """Kill the fitting process itself, and go on from its checkpoint."""
-    found = json.loads(_script("killed_fits.py", "{folder}", str(given.kills), "0", engine))
+    script, kills = "killed_fits.py", given.kills
+    if engine in ARENAS:
+        script, kills = "killed_clusters.py", given.cluster_kills
+    found = json.loads(_script(script, "{folder}", str(kills), "0", engine))
     wrong = found["other_bits"] + found["left_behind"]
     right = found["kills"] if not wrong else 0
     return Outcome(
@@ -195,12 +200,12 @@ def _script(name: str, *arguments: str) -> str:
 
 def outcomes(given: argparse.Namespace) -> Iterator[Outcome]:
     """Yield what comes of each kind of torture that is asked for."""
-    wanted = given.only or list(KINDS)
+    wanted, engines = given.only or KINDS, given.engine or ENGINES
     if "workers" in wanted:
-        for name in given.engine or sorted(ARENAS):
+        for name in sorted(ARENAS.keys() & engines):
             yield of_workers(name, given)
     if "driver" in wanted:
-        for engine in killed_fits.ENGINES:
+        for engine in engines:
             yield of_driver(engine, given)
     if "disk" in wanted:
         for scenario in faulty_disk.SCENARIOS:
@@ -215,12 +220,13 @@ def main() -> int:
     """Torture what is asked for and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", action="append", choices=KINDS, help="default: all")
-    parser.add_argument("--engine", action="append", choices=sorted(ARENAS), help="default: all")
+    parser.add_argument("--engine", action="append", choices=ENGINES, help="default: all")
     parser.add_argument("--fits", type=int, default=10, help="whole fits per cluster engine")
     parser.add_argument("--interval", type=float, default=3.0, help="seconds between kills")
     parser.add_argument("--rows", type=int, default=N_BATCHES * 20_000)
     parser.add_argument("--features", type=int, default=60)
-    parser.add_argument("--kills", type=int, default=170, help="of the driver, per engine")
+    parser.add_argument("--kills", type=int, default=170, help="of the driver, per embedded engine")
+    parser.add_argument("--cluster-kills", type=int, default=20, help="the same on each cluster")
     parser.add_argument("--faults", type=int, help="calls per kind that fail; default: every one")
     parser.add_argument("--files", type=int, default=2000, help="damaged copies per kind")
     given = parser.parse_args()

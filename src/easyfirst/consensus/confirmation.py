@@ -51,6 +51,7 @@ class Begun:
     shares: Matrix
     offset: float
     middle: NoiseRule
+    is_open: bool  # whether more rows may ask for another kind of noise
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,11 +69,17 @@ class Confirmed:
 
 
 def begin(
-    sample: Sample, start: NoiseState, center: Center, times: float, settles: bool = True
+    sample: Sample,
+    start: NoiseState,
+    center: Center,
+    times: float,
+    settles: bool = True,
+    is_open: bool = False,
 ) -> Begun:
     """Run the rounds on the sample, each row of which stands for `times` rows.
 
-    Without `settles`, the coefficients and the noise are those of all rows already.
+    Without `settles`, the coefficients and the noise are those of all rows already. If `is_open`,
+    the kind of noise was read off nothing but these residuals.
     """
     fleet, at = sample.fleet, start
     if settles:
@@ -83,7 +90,7 @@ def begin(
         offset = noise_rounds.clean_center(fleet, read, losses, center)
     shares = likely_shares(losses, at.noise)
     curve = times * _curvature(fleet, fleet.judged(at.coef, at.rule, shares))
-    return Begun(at, curve, shares, offset, noise_rounds.center_rule(read, center))
+    return Begun(at, curve, shares, offset, noise_rounds.center_rule(read, center), is_open)
 
 
 def confirm(
@@ -100,7 +107,10 @@ def confirm(
         solution = _solved(fleet, objective, stats, at.coef)
         ended = on_round(recorder.note(Fit(now, stats, solution), noise_rounds.pace_of(at.noise)))
         size = _size(solution.z - at.coef, begun, objective.fit_intercept)
-        if number < READINGS:
+        if number == 0 and begun.is_open:
+            found = fit_noise(losses, at.noise)
+            at = replace(at, noise=found.model, kind=found.kind)
+        elif number < READINGS:
             at = replace(at, noise=fit_noise(losses, at.noise, at.kind, at.noise).model)
         shares = likely_shares(losses, at.noise)
         at, before = replace(at, coef=solution.z), now

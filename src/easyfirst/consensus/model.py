@@ -421,14 +421,16 @@ class _Ahead:
         # That only the corrupted part is another is for all rows to say: it may be by chance.
         if seen is None or seen.is_other or not seen.leads(fleet, self.objective):
             return None
-        return self.fitted(fleet, seen.around)
+        return self.fitted(fleet, seen.around, is_open=around is None)
 
-    def fitted(self, fleet: Fleet, start: NoiseState, settles: bool = True) -> FittedModel | None:
+    def fitted(
+        self, fleet: Fleet, start: NoiseState, settles: bool = True, is_open: bool = False
+    ) -> FittedModel | None:
         """Return the fit that few passes over all rows make of this start; None if they do not."""
         found, objective, center = self.found, self.objective, self.ending.center
         sample = replace(found.sample, fleet=replace(found.sample.fleet, problem=fleet.problem))
         times = fleet.total_weight / found.whole.fleet.total_weight
-        begun = confirmation.begin(sample, start, center, times, settles)
+        begun = confirmation.begin(sample, start, center, times, settles, is_open)
         confirmed = confirmation.confirm(fleet, objective, begun, center, self.on_round)
         if confirmed is None:
             return None
