@@ -10,7 +10,7 @@ from easyfirst import SelfPacedRegressor
 from easyfirst.engines import Inline, Threads
 from easyfirst.errors import ModelFileError
 from easyfirst.losses import GammaDeviance, Logistic, PoissonDeviance
-from easyfirst.noise.counts import CountNoise
+from easyfirst.noise.counts import FACTORS, CountNoise
 from easyfirst.regularizers import Hard
 from easyfirst.schedules import Constant
 from test_engines import Forgetful
@@ -77,6 +77,27 @@ def test_corrupted_amounts_are_found(kind):
     assert np.linalg.norm(model.coef_ - oracle.coef_) < 0.03
     assert np.mean(model.selected_ == ~bad) > 0.97
     assert model.dispersion_ == pytest.approx(1 / 8, rel=0.15)
+
+
+def test_multiples_are_not_taken_for_the_upper_tail_of_what_is_clean():
+    errors, too_many = [], []
+    for seed in range(4):
+        X, y, bad = counts(2000, 20.0, dispersion=0.25, seed=seed)
+        model = SelfPacedRegressor(loss=PoissonDeviance()).fit(X, y)
+        oracle = SelfPacedRegressor(loss=PoissonDeviance(), pace=Constant()).fit(X[~bad], y[~bad])
+        errors.append([np.linalg.norm(fit.coef_ - COEF) for fit in (model, oracle)])
+        too_many.append(model.corrupted_fraction_ - bad.mean())
+        assert model.dispersion_ == pytest.approx(0.25, abs=0.05)
+    ours, oracle = np.sqrt(np.mean(np.square(errors), axis=0))
+    assert ours < 1.3 * oracle
+    assert np.mean(too_many) < 0.03
+
+
+def test_swapped_amounts_are_told_from_a_wide_spread():
+    X, y, bad = amounts(2000, kind="swapped", seed=3)
+    model = SelfPacedRegressor(loss=GammaDeviance()).fit(X, y)
+    assert model.dispersion_ == pytest.approx(1 / 8, rel=0.25)
+    assert model.corrupted_fraction_ == pytest.approx(bad.mean(), abs=0.06)
 
 
 @pytest.mark.parametrize("dispersion", [0.0, 0.3])
@@ -236,3 +257,14 @@ def test_densities_add_up_to_one():
     density = np.exp(noise.log_density(grid, np.full(grid.size, np.log(12.0))))
     assert np.trapezoid(density, grid) == pytest.approx(1.0, abs=1e-6)
     assert np.trapezoid(density * grid, grid) == pytest.approx(12.0, abs=1e-4)
+
+
+@pytest.mark.parametrize("factor", [8.0, 0.125])
+def test_densities_of_multiples_add_up_to_their_share(factor):
+    number = int(np.argmin(np.abs(np.log(FACTORS / factor))))
+    shares = tuple(0.2 * (np.arange(FACTORS.size) == number))
+    noise = CountNoise("gamma", 0.8, 0.0, 0.3, shares, (0.0,), (0.0,), (0.0,))
+    grid = np.geomspace(1e-6, 1e4, 400_001)
+    found = noise.densities(grid, np.full(grid.size, np.log(12.0))).multiplied
+    assert np.trapezoid(found[0], grid) == pytest.approx(0.2, abs=1e-6)
+    assert np.trapezoid(found[0] * grid, grid) == pytest.approx(0.2 * 12.0 * factor, rel=1e-4)

@@ -24,7 +24,7 @@ from easyfirst.consensus.statistics import Objective
 from easyfirst.contracts import Batch, Resident, Vector
 from easyfirst.local import counts
 from easyfirst.local.design import dense
-from easyfirst.local.weighing import Weighting
+from easyfirst.local.weighing import Weighting, importance
 from easyfirst.noise import NoiseModel
 from easyfirst.noise.counts import CountNoise, CountTally, read_anew
 from easyfirst.summaries import LossSummary, bin_edges
@@ -105,7 +105,7 @@ def fit_counts(
     assert family is not None
     rows = joined_rows(fleet.sample(min(SAMPLE_ROWS, sum(fleet.n_rows)), seed))
     here = _on_driver(fleet, rows)
-    noise = CountNoise.first(family, fleet.spread_of_y)
+    noise = CountNoise.first(family, fleet.spread_of_y, rows.y, importance(rows))
     trials = [
         _run(here, objective, _trial(settings), CountState(coef, noise, np.array([noise.share])))
         for coef in _starts(here, objective, settings, rows, family)

@@ -29,7 +29,7 @@ from easyfirst.estimators.settings import settings_from_json, settings_to_json
 from easyfirst.estimators.targets import require_one
 from easyfirst.files import texts_from_array, texts_to_array
 from easyfirst.noise import ScaleRule
-from easyfirst.noise.counts import CountNoise
+from easyfirst.noise.counts import FACTORS, CountNoise
 from easyfirst.summaries import N_BINS
 from easyfirst.transforms import TRANSFORMS, TargetTransform
 
@@ -216,10 +216,13 @@ def _sound_counts(counts: CountNoise) -> bool:
     if not counts.family:
         return True
     edges, steps = np.array(counts.edges), np.array([counts.usual, counts.levels])
+    multiples = np.array(counts.multiples)
     return bool(
         counts.family in parameters.NOISE_FAMILIES
         and 0 < counts.share <= 1
         and 0 <= counts.strayed <= 1
+        and multiples.size in (0, FACTORS.size)  # none in files of earlier versions
+        and np.all((multiples >= 0) & (multiples <= 1))
         and (0 if counts.family == "poisson" else 1e-13) <= counts.dispersion < np.inf
         and steps.shape == (2, edges.size)
         and np.all((steps >= 0) & (steps < np.inf))

@@ -1,9 +1,12 @@
 """Clean counts and positive amounts around a mean, beside corrupted ones.
 
 Clean rows follow the distribution of their loss: Poisson, or negative binomial where counts vary
-more, or gamma. A corrupted value is either one of another row, as where values were swapped, and
-then has the distribution that clean values have together; or it lies anywhere, by a step function
-of y. Neither depends on what is predicted. Whether a value is zero is a step of its own.
+more, or gamma. A corrupted value is one of three kinds. It is a multiple of what it should be, as
+where a unit or a digit is wrong, by a factor of a few on a grid. Or it is that of another row, as
+where values were swapped, and then has the distribution that clean values have together. Or it
+lies anywhere, by a step function of y. Only the first kind depends on what is predicted; without
+it, multiples would be thought to lie anywhere, and with them large clean values of rows that have
+small ones. Whether a value is zero is a step of its own.
 """
 
 from __future__ import annotations
@@ -20,17 +23,41 @@ from scipy.special import digamma, gammaln, polygamma, xlogy
 from easyfirst.contracts import Matrix, Vector
 from easyfirst.summaries import histogram
 
-STEPS_OF_COUNTS = 8, 1.35, 80  # single counts, then the growth and number of steps
+STEPS_OF_COUNTS = 32, 1.35, 75  # single counts, then the growth and number of steps
 OCTAVES = 30  # below and above the spread of amounts, in half ones
 # Overdispersions at which counts are compared with their variance.
 DISPERSIONS = np.concatenate([[0.0], np.geomspace(1e-3, 20.0, 60)])
 PRICE = 1.0  # rows that a step, and that values of other rows, must explain to be believed in
+# By which values are multiplied, in half octaves. Smaller ones are hardly told from clean values.
+FACTORS = np.exp2(np.array([*range(-20, -3), *range(4, 21)]) / 2.0)
+BETWEEN = 0.03  # variance of a logarithm, for factors between two of these
+FRACTION = 0.8  # of its factor that a multiple of a count is at least, as no count is below one
 FLOOR = 0.3  # rows per step that are corrupted whatever the data say: no row is ever certain
-FIRST_SHARE, FIRST_STRAYED = 0.9, 0.05
+FIRST_SHARE, FIRST_WRONG = 0.85, 0.05  # of each kind of corrupted rows
 FIRST_DISPERSION = 0.3
 LARGEST_PREDICTION = 600.0
 LEAST = 1e-300
 STEPS_OF_NEWTON = 50
+
+
+@dataclass(frozen=True, eq=False)
+class Densities:
+    """Of values that are clean, multiplied (one line per factor), of other rows, and anywhere."""
+
+    clean: Vector
+    multiplied: Matrix
+    strayed: Vector
+    anywhere: Vector
+
+    @cached_property
+    def corrupted(self) -> Vector:
+        """That of all that is not clean."""
+        return np.asarray(self.multiplied.sum(axis=0) + self.strayed + self.anywhere)
+
+    @property
+    def clean_share(self) -> Vector:
+        """The probability that each row is clean."""
+        return np.asarray(self.clean / np.maximum(self.clean + self.corrupted, LEAST))
 
 
 @dataclass(frozen=True)
@@ -46,6 +73,8 @@ class CountNoise:
     dispersion
         Of clean rows: the variance is mean + dispersion mean**2 of counts, dispersion mean**2 of
         amounts.
+    multiples
+        The shares of rows whose value was multiplied by each of `FACTORS`.
     edges, usual, levels
         Steps of y: how densely clean values lie there, and corrupted rows per unit of y over all
         rows; usual[k] and levels[k] hold from edges[k] on.
@@ -55,17 +84,29 @@ class CountNoise:
     share: float = 1.0
     strayed: float = 0.0
     dispersion: float = 0.0
+    multiples: tuple[float, ...] = ()
     edges: tuple[float, ...] = ()
     usual: tuple[float, ...] = ()
     levels: tuple[float, ...] = ()
 
     @classmethod
-    def first(cls, family: str, anchor: float) -> Self:
-        """Return what is assumed before any row was seen: any value may be wrong."""
-        edges = steps_of(family, anchor)
-        some = tuple((0.05 / len(edges) / np.diff([*edges, 4.0 * edges[-1]])).tolist())
-        dispersion = 0.0 if family == "poisson" else FIRST_DISPERSION
-        return cls(family, FIRST_SHARE, FIRST_STRAYED, dispersion, edges, some, some)
+    def first(cls, family: str, anchor: float, y: Vector, s: Vector) -> Self:
+        """Return what is assumed before any prediction: any value may be wrong, in any way.
+
+        `y` are values of some rows and `s` their weights, as which those of other rows lie.
+        """
+        blank = cls(family, edges=steps_of(family, anchor))
+        n, widths = len(blank.edges), blank.widths
+        usual = np.bincount(blank.place(y), s, n) / max(float(s.sum()), LEAST) / widths
+        return replace(
+            blank,
+            share=FIRST_SHARE,
+            strayed=FIRST_WRONG,
+            dispersion=0.0 if family == "poisson" else FIRST_DISPERSION,
+            multiples=(FIRST_WRONG / FACTORS.size,) * FACTORS.size,
+            usual=tuple(usual.tolist()),
+            levels=tuple((FIRST_WRONG / n / widths).tolist()),
+        )
 
     @property
     def widths(self) -> Vector:
@@ -91,23 +132,54 @@ class CountNoise:
         constant = gammaln(y + r) - gammaln(r) - gammaln(y + 1.0) - y * np.log(r)
         return np.asarray(constant + y * (eta - level) - r * level)
 
-    def densities(self, y: Vector, prediction: Vector) -> tuple[Vector, Vector, Vector]:
-        """Return those of clean rows, of values of other rows, and of any others, over all rows."""
+    def densities(self, y: Vector, prediction: Vector) -> Densities:
+        """Return the densities of clean and of corrupted values, over all rows."""
         place = self.place(y)
         with np.errstate(under="ignore"):
             clean = self.share * np.exp(self.log_density(y, prediction))
-        return clean, self.strayed * self._usual[place], self._levels[place]
+        multiplied = self._multiplied(y, prediction)
+        return Densities(clean, multiplied, self.strayed * self._usual[place], self._levels[place])
+
+    def _multiplied(self, y: Vector, prediction: Vector) -> Matrix:
+        """Return the density of multiples, one line per factor that some rows have.
+
+        That of a gamma, which is as wide as that of clean values; zeros are no multiples.
+        """
+        eta = np.clip(prediction, -LARGEST_PREDICTION / 4.0, LARGEST_PREDICTION / 4.0)
+        by_chance = np.exp(-eta) if self.family == "poisson" else np.zeros(y.shape)
+        # One over the variance of the logarithm of a clean value, about.
+        k = 1.0 / (self.dispersion + BETWEEN + by_chance)
+        found = np.zeros((self._present.size, y.size))
+        logs = np.log(np.maximum(y, LEAST))
+        constant = k * np.log(k) - gammaln(k) - logs
+        for line, number in enumerate(self._present.tolist()):
+            ratio = logs - eta - np.log(FACTORS[number])
+            with np.errstate(under="ignore", over="ignore"):
+                density = np.exp(constant + k * (ratio - np.exp(ratio)))
+            least = FRACTION * FACTORS[number] if self.family == "poisson" else 0.0
+            found[line] = np.where(y > least, self.multiples[number] * density, 0.0)
+        return found
+
+    def by_factor(self, present: Vector) -> Vector:
+        """Return one number per factor, zero for those that no row has."""
+        found = np.zeros(len(self.multiples))
+        found[self._present] = present
+        return found
 
     def posterior(self, y: Vector, prediction: Vector) -> Vector:
         """Return the probability that each row is clean."""
-        clean, strayed, anywhere = self.densities(y, prediction)
-        return np.asarray(clean / np.maximum(clean + strayed + anywhere, LEAST))
+        return self.densities(y, prediction).clean_share
 
     def with_share(self, share: float) -> Self:
         """Return the same for rows of which another share is clean."""
         times = (1.0 - share) / max(1.0 - self.share, LEAST)
-        levels = tuple((times * self._levels).tolist())
-        return replace(self, share=share, strayed=times * self.strayed, levels=levels)
+        return replace(
+            self,
+            share=share,
+            strayed=times * self.strayed,
+            multiples=tuple((times * np.array(self.multiples)).tolist()),
+            levels=tuple((times * self._levels).tolist()),
+        )
 
     def residual(self, y: Vector, prediction: Vector) -> Vector:
         """Return the signed root of each row's deviance: about a standard normal if clean."""
@@ -148,6 +220,10 @@ class CountNoise:
         return np.array(self.edges)
 
     @cached_property
+    def _present(self) -> NDArray[np.intp]:
+        return np.flatnonzero(self.multiples)
+
+    @cached_property
     def _usual(self) -> Vector:
         return np.array(self.usual)
 
@@ -168,6 +244,7 @@ class CountTally:
     """
 
     clean: float
+    multiples: Vector
     strayed: float
     total: float
     overlap: float  # sum of v (1 - v): rows that are neither clearly clean nor clearly wrong
@@ -182,21 +259,22 @@ class CountTally:
     @classmethod
     def of(cls, noise: CountNoise, y: Vector, prediction: Vector, v: Vector, s: Vector) -> Self:
         """Count rows whose probabilities of being clean are given."""
-        clean, strayed, anywhere = noise.densities(y, prediction)
-        wrong = (1.0 - v) / np.maximum(strayed + anywhere, LEAST)
+        found = noise.densities(y, prediction)
+        wrong = s * (1.0 - v) / np.maximum(found.corrupted, LEAST)
         place, n = noise.place(y), len(noise.edges)
         residual, kept = noise.residual(y, prediction), s * v
         share = min(max(noise.share, 1e-6), 1.0 - 1e-6)
         score = v / share - (1.0 - v) / (1.0 - share)
         return cls(
             clean=float(kept.sum()),
-            strayed=float(s @ (wrong * strayed)),
+            multiples=noise.by_factor(found.multiplied @ wrong),
+            strayed=float(wrong @ found.strayed),
             total=float(s.sum()),
             overlap=float(kept @ (1.0 - v)),
             information=float(s @ np.square(score)),
-            log_likelihood=float(s @ np.log(np.maximum(clean + strayed + anywhere, LEAST))),
+            log_likelihood=float(s @ np.log(np.maximum(found.clean + found.corrupted, LEAST))),
             usual=np.bincount(place, kept, n).astype(np.float64),
-            anywhere=np.bincount(place, s * wrong * anywhere, n).astype(np.float64),
+            anywhere=np.bincount(place, wrong * found.anywhere, n).astype(np.float64),
             spread=_spread(noise.family, y, prediction, kept),
             clean_residuals=histogram(residual, kept, 1.0),
             residuals=histogram(residual, s, 1.0),
@@ -216,8 +294,9 @@ def read_anew(noise: CountNoise, seen: CountTally, n_coef: int) -> CountNoise:
     corrupted rows would be those that the clean part has by chance.
     """
     strayed = max(seen.strayed - PRICE, 0.0)
+    multiples = np.maximum(seen.multiples - PRICE, 0.0)
     anywhere = np.maximum(seen.anywhere - PRICE, 0.0)
-    total = max(seen.clean + strayed + float(anywhere.sum()), LEAST)
+    total = max(seen.clean + strayed + float(multiples.sum() + anywhere.sum()), LEAST)
     widths = noise.widths
     levels = np.maximum(anywhere / total, FLOOR / max(seen.total, 1.0) / len(widths)) / widths
     usual = seen.usual / max(seen.clean, LEAST) / widths
@@ -225,6 +304,7 @@ def read_anew(noise: CountNoise, seen: CountTally, n_coef: int) -> CountNoise:
         noise,
         share=seen.clean / total,
         strayed=strayed / total,
+        multiples=tuple((multiples / total).tolist()),
         dispersion=_dispersion(noise.family, seen, max(seen.clean - n_coef, 1.0)),
         usual=tuple(usual.tolist()),
         levels=tuple(levels.tolist()),
