@@ -120,7 +120,7 @@ def _counts(resident: Resident, change: Change, problem: Problem, center: float)
 
 
 def _drawn(resident: Resident, change: Change, problem: Problem) -> Statistics:
-    _, tally = weigh_and_count(resident, change, problem)
+    _, (tally,) = weigh_and_count(Block.of(resident), [change], problem)
     assert change.now.coef is not None
     residual = residual_at(resident, change.now.coef, problem)
     pull = row_weights(resident, change.now, problem) * residual
