@@ -53,7 +53,7 @@ from easyfirst.noise import (
     NoiseModel,
     ScaleRule,
     clean_mass,
-    fit_noise_around,
+    fit_noise,
     likely_shares,
     normal_fits,
     of_mixture,
@@ -369,7 +369,7 @@ class _NoiseSeen:
             return None
         if around is not None:
             return cls(around, result, is_other=False)
-        read = fit_noise_around(result.known_losses, result.mixture)
+        read = fit_noise(result.known_losses, result.mixture)
         state = NoiseState(result.solution.z, read.model, ScaleRule.even(), read.kind)
         # Only the corrupted part differs from what was thought: weights by it are better.
         return cls(state, result, is_other=read.model.is_normal)

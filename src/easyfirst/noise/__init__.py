@@ -1,6 +1,6 @@
 """Models of clean residuals beside corrupted ones, and how they are read off the data."""
 
-from easyfirst.noise.fitting import FittedNoise, Kind, fit_noise, fit_noise_around
+from easyfirst.noise.fitting import FittedNoise, Kind, fit_noise
 from easyfirst.noise.model import NoiseModel, influence_slope, of_mixture
 from easyfirst.noise.reading import (
     clean_mass,
@@ -17,7 +17,6 @@ __all__ = [
     "ScaleRule",
     "clean_mass",
     "fit_noise",
-    "fit_noise_around",
     "influence_slope",
     "likely_shares",
     "normal_fits",

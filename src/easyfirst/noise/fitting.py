@@ -8,7 +8,7 @@ and the one that the data ask for is chosen by the Bayesian information criterio
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
 
@@ -21,15 +21,16 @@ from easyfirst.noise.model import LEAST, NoiseModel, log_t, t_weight
 from easyfirst.summaries import N_BINS, LossSummary, bin_edges
 
 # Degrees of freedom that are tried; infinity is the normal.
-DEGREES = (np.inf, 30.0, 15.0, 9.0, 6.0, 4.5, 3.5, 2.8, 2.2, 1.7)
+DEGREES = (np.inf, 30.0, 15.0, 10.0, 7.5, 6.0, 5.0, 4.0, 3.5, 3.0, 2.5, 2.0, 1.7)
+FIRST_DEGREE = 4.0
 NEAR = (0.0, 1.2, 2.2, 3.2, 4.2, 5.2, 8.0)  # zones of the corrupted part, in normal scales
 FAR = (8.0, 12.0, 18.0, 27.0, 40.0, 60.0, 100.0, 200.0, 1000.0)  # as they are paid for
 # A level that reaches into the void beyond the last row would make the rows before it unlikely.
 FINE = (*FAR[:6], *(60.0 * 1.25 ** np.arange(1, 65)).tolist())
 RISING = 5  # zones from the center within which the corrupted part may not fall
 WIDE = 1.4826  # normal scale of a median of |residual|
-MUCH_WIDER = 1.5  # from where the two differ
-AS_GOOD = 0.01  # log-likelihood per row that tells nothing about which rows are clean
+WIDER = 1.25  # the clean part may be than the zones are laid out for,
+MOST_LAYOUTS = 4  # or they are laid out again
 FINEST = 1.0 / 16.0  # of a scale: bins below are taken together
 COARSER = 2  # bins that are taken together elsewhere
 MOST_SKEW = 8.0  # of one side's scale over the other's
@@ -39,6 +40,7 @@ LONGEST_LEAP = 8.0  # over two steps of expectation maximisation, as many times 
 TOLERANCE = 2e-4  # of a step in the logarithms of the scales, the center over the scale, the share
 VAST = 1e200  # rate: of a pool that is none
 PRICE = 1.0  # of a parameter, in log-likelihood, on top of half the logarithm of the rows
+STEPS = 0.005  # log-likelihood per row that steps near the center have to gain on a flat part
 
 
 @dataclass(frozen=True)
@@ -67,14 +69,23 @@ def fit_noise(
 ) -> FittedNoise:
     """Return the noise model that the residuals ask for, the simplest one that will do.
 
-    `near` gives the scale at which the search begins and by which the zones are laid out. With a
-    `kind`, no other is looked at, and the search may begin at the noise of much the same residuals.
+    `near` gives the scale at which the search begins and by which the zones are laid out; they
+    are laid out again by the wider side of what is found. On the steep side of skewed noise a scale
+    is narrow, and what is near by it ends among the clean rows of the other side. With a `kind`,
+    no other is looked at, and the search may begin at the noise of much the same residuals.
     """
-    histogram = _Histogram.of(losses, near.scale)
     spent = 0.0 if losses.studentized else float(losses.n_coef)
     kinds = [kind] if kind else list(_kinds())
-    found = _Search(histogram, kinds, spent, losses.anchor * ROUNDING).run(start)
-    return max(found, key=lambda each: each.worth)
+    scale = near.scale
+    for _ in range(MOST_LAYOUTS):
+        histogram = _Histogram.of(losses, scale)
+        fits = _Search(histogram, kinds, spent, losses.anchor * ROUNDING).run(start)
+        found = max(fits, key=lambda each: each.worth)
+        wide = max(found.model.below, found.model.above)
+        if wide < WIDER * scale:
+            break
+        scale = wide
+    return found
 
 
 def _kinds() -> Iterator[Kind]:
@@ -82,20 +93,6 @@ def _kinds() -> Iterator[Kind]:
         for has_skew in (False, True):
             for has_tails in (False, True):
                 yield Kind(has_skew, has_tails, zones)
-
-
-def fit_noise_around(losses: LossSummary, mixture: CleanMixture) -> FittedNoise:
-    """Return the noise near the scale of a mixture or, if that is as good, near that of all rows.
-
-    On the steep side of skewed noise a normal part is narrow, and so is what is found near it:
-    the free zones of its corrupted part then begin among the clean rows.
-    """
-    found = fit_noise(losses, mixture)
-    wide = WIDE * float(np.sqrt(losses.loss_quantile(0.5)))
-    if wide < MUCH_WIDER * mixture.scale:
-        return found
-    wider = fit_noise(losses, replace(mixture, scale=wide))
-    return wider if wider.worth > found.worth - AS_GOOD * losses.total else found
 
 
 @dataclass(frozen=True, eq=False)
@@ -270,7 +267,7 @@ class _Search:
         scale = max(data.scale, self.least)
         self.center, self.below, self.above = np.zeros(n), np.full(n, scale), np.full(n, scale)
         self.dof = np.full(n, np.inf)
-        self.dof[self.tailed] = DEGREES[5]
+        self.dof[self.tailed] = FIRST_DEGREE
         self.share = np.where(self.has_zones, 0.9, 1.0)
         first = 0.1 / (2.0 * NEAR[-1] * scale)
         self.rates = [np.full((_size(z.kinds), z.member.shape[1]), first) for z in self.zones]
@@ -344,10 +341,20 @@ class _Search:
             pull[self.tailed] *= t_weight(self._squares[self.tailed], dof)
         self._fit_scales(pull, rows)
         if with_dof and self.tailed.size:
-            self._clean_density()
-            squares, degrees = self._squares[self.tailed, None], np.array(DEGREES[1:])[:, None]
-            likelihood = np.einsum("kb,kdb->kd", clean[self.tailed], log_t(squares, degrees))
-            self.dof[self.tailed] = degrees[np.argmax(likelihood, axis=1), 0]
+            self._fit_dof()
+
+    def _fit_dof(self) -> None:
+        """Choose the degrees of freedom that make all rows likeliest, corrupted ones included.
+
+        Given which rows are clean, those that were assumed before would seem right.
+        """
+        self._clean_density()
+        squares, degrees = self._squares[self.tailed, None], np.array(DEGREES[1:])[:, None]
+        height = self.share / (0.5 * (self.below + self.above))
+        density = height[self.tailed, None, None] * np.exp(log_t(squares, degrees))
+        density += self._corrupted_density()[self.tailed, None]
+        likelihood = np.log(np.maximum(density, LEAST)) @ self.histogram.counts
+        self.dof[self.tailed] = degrees[np.argmax(likelihood, axis=1), 0]
 
     def _fit_scales(self, pull: Matrix, rows: Vector) -> None:
         data, is_below = self.histogram, self._is_below
@@ -400,6 +407,8 @@ class _Search:
             used = zones.levels(data.counts @ zones.member) > 0
             size += (2.0 if len(zones.near) == 2 else 8.0) + 0.5 * _far_zones(used, zones.near)
         price = (0.5 * np.log(max(data.total, 20.0)) + PRICE) * size
+        # Steps follow any tail a little better than a density with tails; a bump, by far.
+        price += STEPS * data.total * (kind.zones == NEAR)
         model = NoiseModel(
             total=data.total,
             share=share,
