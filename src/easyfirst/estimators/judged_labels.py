@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +22,21 @@ class JudgedLabels:
     given: NDArray[np.intp]
     suggested: NDArray[np.intp]
     quality: Vector
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """Return the rows of several parts as one."""
+        names = ("given", "suggested", "quality")
+        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+
+    def some(self, rows: NDArray[np.intp]) -> Self:
+        """Return some of the rows."""
+        return replace(
+            self,
+            given=self.given[rows],
+            suggested=self.suggested[rows],
+            quality=self.quality[rows],
+        )
 
     def __repr__(self) -> str:
         wrong = np.count_nonzero(self.is_wrong)

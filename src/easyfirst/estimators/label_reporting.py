@@ -44,13 +44,14 @@ class LabelReportingMixin:
         noise = getattr(self, "label_noise_", None)
         return judge_new_labels(model.predict_proba(X), noise, given)
 
-    def suspects(self, X: Any, y: Any, top: int | None = None, row_ids: Any = None) -> Any:
+    def suspects(self, X: Any, y: Any = None, top: int | None = None, row_ids: Any = None) -> Any:
         """Return the rows whose labels look wrong, the worst first, each with the reason.
 
         Parameters
         ----------
         X, y
-            Rows of the fit, which keep what the fit thought of them, or new ones.
+            Rows of the fit, which keep what the fit thought of them, or new ones. Those of a source
+            are judged as new ones, one batch after the other; only suspicious ones are kept.
         top
             Return so many of the worst rows, whether or not they look wrong. None returns every
             row whose label looks wrong.

@@ -190,7 +190,8 @@ class ReportingMixin:
             Where to write; the file appears complete or not at all. None writes none.
         X, y
             The rows of the fit. Without them the page says what the fit alone knows: no
-            suspicious rows, and no comparison with least squares.
+            suspicious rows, and no comparison with least squares. For rows that stay where they
+            are, the source of the fit: up to 50,000 rows, evenly drawn, come to this process.
         row_ids
             A name per row, as in `suspects`.
         batches

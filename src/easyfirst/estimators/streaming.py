@@ -19,12 +19,13 @@ from easyfirst.contracts import Engine, Resident, Source, Workers
 from easyfirst.errors import ManyPassesWarning
 from easyfirst.estimators import clusters
 from easyfirst.estimators.findings import findings_of
-from easyfirst.local.judging import JudgedRows, Verdict, judge
+from easyfirst.local.judging import JudgedRows, ShownRows, Verdict, judge, judge_some
 from easyfirst.local.weighing import Problem, Weighting
 from easyfirst.schedules import Calibrated
 from easyfirst.sources.parquet import write_rows
 from easyfirst.transforms import TRANSFORMS
 
+MOST_SHOWN = 50_000  # rows of a source in a report
 NOT_GATHERED = ("weights_", "selected_")
 
 
@@ -78,6 +79,16 @@ class StreamingMixin:
         with place.open(source.partitions()) as workers:
             for number, weighting in enumerate(weightings):
                 yield workers.map(judge, [weighting], verdict, only=[number])[0]
+
+    def shown_rows(self, X: Any, y: Any = None, most: int = MOST_SHOWN) -> list[ShownRows]:
+        """Return about so many rows, evenly drawn, of every batch: X, and what the fit thinks."""
+        source, weightings, verdict = self._judging(X, y)
+        model: Any = self
+        step = max(1, -(-model._fit_note.rows // most))
+        messages = [(weighting, step) for weighting in weightings]
+        with self._place(None, source).open(source.partitions()) as workers:
+            found: list[ShownRows] = workers.map(judge_some, messages, verdict)
+        return found
 
     def write_weights(
         self,
@@ -148,7 +159,7 @@ def _judge_and_write(
     columns = {
         "row_id": names,
         "weight": rows.weights,
-        "residual": rows.signed / unit,
+        "residual": rows.signed / (unit * rows.scale),
         "given_label": rows.prediction + rows.residual,
         "predicted_label": rows.prediction,
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,8 @@ class JudgedRows:
 
     `residual` is y minus `prediction`; `signed` is what the row is judged by: the same for the
     squared loss, and the root of its loss with that sign for any other. Where the target was
-    transformed, `signed` belongs to the transformed one.
+    transformed, `signed` belongs to the transformed one. `scale` is the size of each row's noise
+    relative to a typical one's.
     """
 
     row_ids: NDArray[Any] | None
@@ -29,6 +30,13 @@ class JudgedRows:
     residual: Vector
     prediction: Vector
     signed: Vector
+    scale: Vector
+
+    def some(self, rows: NDArray[np.intp]) -> JudgedRows:
+        """Return some of the rows."""
+        parts: dict[str, Any] = {each.name: getattr(self, each.name) for each in fields(self)}
+        chosen: dict[str, Any] = {k: v if v is None else v[rows] for k, v in parts.items()}
+        return JudgedRows(**chosen)
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +64,34 @@ def judge(resident: Resident, weighting: Weighting, verdict: Verdict) -> JudgedR
     else:
         signed = loss.signed_root(batch.y, batch.y - linear)
     weights = weighing.weigh(resident, weighting, verdict.problem)
-    return JudgedRows(batch.row_ids, weights, y - prediction, prediction, signed)
+    rule, scale = weighting.noise_rule, np.ones(batch.n_samples)
+    if rule is not None:
+        scale *= weighing.row_scales(resident, rule)
+    return JudgedRows(batch.row_ids, weights, y - prediction, prediction, signed, scale)
+
+
+@dataclass(frozen=True, eq=False)
+class ShownRows:
+    """Some rows of a batch of `n_rows`: their places, X, and what the fit thinks of them.
+
+    `above` is the y of the row before each.
+    """
+
+    n_rows: int
+    places: NDArray[np.intp]
+    X: Any
+    judged: JudgedRows
+    above: Vector
+
+
+def judge_some(resident: Resident, message: tuple[Weighting, int], verdict: Verdict) -> ShownRows:
+    """Return every so many-th row; `message` has (weighting, how many)."""
+    weighting, step = message
+    batch, judged = resident.batch, judge(resident, weighting, verdict)
+    places = np.arange(0, batch.n_samples, step)
+    given = judged.prediction + judged.residual
+    above = np.append(np.nan, given[:-1])[places]
+    return ShownRows(batch.n_samples, places, batch.X[places], judged.some(places), above)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from easyfirst.estimators import validation
+from easyfirst.contracts import Source
+from easyfirst.estimators import clusters, validation
 from easyfirst.estimators.judged_labels import JudgedLabels
 from easyfirst.report.page import (
     MOST_BATCHES,
@@ -35,11 +36,34 @@ MOST_CLASSES = 12  # of which the page and the text show the noise
 def suspects(model: Any, X: Any, y: Any, top: int | None, row_ids: Any, like: Any = None) -> Any:
     """Return the rows whose labels look wrong, the worst first, in a frame library."""
     check_top(top)
+    source = clusters.source_of(X, y, None, None)
+    if source is not None:
+        return _suspects_of_source(model, source, top, row_ids)
     judged = model.judge(X, y)
     ids = validation.row_ids(row_ids, X, judged.given.size)
     chosen = judged.worst(top)
     columns = {"row_id": ids[chosen], **suspect_columns(model, judged, chosen)}
     return framed(columns, chosen, like=X if like is None else like)
+
+
+def _suspects_of_source(model: Any, source: Source, top: int | None, row_ids: Any) -> Any:
+    """Return the suspicious rows of a source, one batch of which is here at a time."""
+    if row_ids is not None:
+        raise ValueError("row_ids is for rows in memory: name the column where the source is made")
+    kept: list[tuple[JudgedLabels, NDArray[Any]]] = []
+    n_before = 0
+    for partition in source.partitions():
+        batch = partition.load()
+        judged = model.judge(batch.X, batch.y)
+        numbers = np.arange(n_before, n_before + batch.n_samples)
+        ids = numbers if batch.row_ids is None else np.asarray(batch.row_ids)
+        chosen = judged.worst(top)
+        kept.append((judged.some(chosen), ids[chosen]))
+        n_before += batch.n_samples
+    worst = JudgedLabels.joined([rows for rows, _ in kept])
+    chosen = worst.worst(top)
+    ids = np.concatenate([ids for _, ids in kept])[chosen]
+    return framed({"row_id": ids, **suspect_columns(model, worst, chosen)}, chosen, like=None)
 
 
 def to_review(model: Any, X: Any, y: Any, k: int, row_ids: Any) -> Any:

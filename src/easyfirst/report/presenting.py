@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,10 @@ from easyfirst.estimators import clusters, validation
 from easyfirst.estimators.expected_change import expected_changes
 from easyfirst.estimators.findings import Findings, findings_of
 from easyfirst.estimators.judging import JudgedRows, judge
+from easyfirst.local import judging as local
+from easyfirst.local.design import stacked
 from easyfirst.report.mistakes import SwapPartner
-from easyfirst.report.page import Report, ReportRows, check_target, render
+from easyfirst.report.page import Origin, Report, ReportRows, check_target, origin_of, render
 from easyfirst.report.summary import Summary
 from easyfirst.report.suspects import fixes_of, framed, partners_among, suspect_columns
 
@@ -83,9 +86,8 @@ def _suspects_elsewhere(model: Any, X: Any, y: Any, top: int | None, row_ids: An
     kept: list[tuple[JudgedRows, Vector, NDArray[Any]]] = []
     n_before = 0
     for batch in model.weights_by_batch(X, y):
-        given = batch.prediction + batch.residual
-        rows = judge(findings, given, batch.prediction, batch.signed, batch.weights)
-        chosen = rows.worst(top)
+        rows = _judged(findings, batch)
+        given, chosen = rows.given, rows.worst(top)
         ids = np.arange(n_before, n_before + given.size) if batch.row_ids is None else batch.row_ids
         above = np.append(np.nan, given[:-1])
         kept.append((rows.some(chosen), above[chosen], np.asarray(ids)[chosen]))
@@ -96,6 +98,12 @@ def _suspects_elsewhere(model: Any, X: Any, y: Any, top: int | None, row_ids: An
     chosen = judged.worst(top)
     columns = suspect_columns(findings, judged, fixes_of(findings, judged, above=above), chosen)
     return framed({"row_id": names[chosen], **columns}, np.arange(chosen.size), like=None)
+
+
+def _judged(findings: Findings, rows: local.JudgedRows) -> JudgedRows:
+    """Return what a worker found of its rows as it is shown."""
+    given = rows.prediction + rows.residual
+    return judge(findings, given, rows.prediction, rows.signed, rows.weights, own_scale=rows.scale)
 
 
 def check_top(top: Any) -> None:
@@ -127,11 +135,19 @@ def report(
         )
     if path is not None:
         check_target(Path(path), overwrite)
-    if (X is None) != (y is None):
-        raise ValueError("a report needs both X and y, or neither")
+    names = None if batches is None else validation.batch_ids(batches)
     findings = findings_of(model)
-    rows = None
-    if X is not None:
+    rows = origin = None
+    if X is not None and clusters.source_of(X, y, None, None) is not None:
+        if row_ids is not None or show_rows not in (True, False):
+            raise ValueError(
+                "row_ids and a table for show_rows are for rows in memory: name the column where "
+                "the source is made, and use show_rows=True"
+            )
+        rows, origin = _rows_of_source(model, X, y, show_rows, show_target)
+    elif (X is None) != (y is None):
+        raise ValueError("a report needs both X and y, or neither")
+    elif X is not None:
         numeric = validation.prediction_rows(model, X) if findings.coef.size else X
         judged = model.judge(X, y)
         partners = _partners(model, X, findings, judged)
@@ -143,6 +159,40 @@ def report(
             values=None if show_rows is False else numeric if show_rows is True else show_rows,
             show_target=show_target,
         )
-    names = None if batches is None else validation.batch_ids(batches)
-    page = Report(render(findings, rows, names))
+    page = Report(render(findings, rows, names, origin))
     return page if path is None else page.save(path, overwrite)
+
+
+def _rows_of_source(
+    model: Any, X: Any, y: Any, shows_values: bool, show_target: bool
+) -> tuple[ReportRows, Origin]:
+    """Return rows evenly drawn from a source, of which nothing else comes here; one pass."""
+    findings = findings_of(model)
+    parts = model.shown_rows(X, y)
+    judged = JudgedRows.joined([_judged(findings, part.judged) for part in parts])
+    starts = np.cumsum([0, *(part.n_rows for part in parts)])
+    numeric = stacked([part.X for part in parts])
+    ids = np.concatenate(
+        [
+            first + part.places if part.judged.row_ids is None else part.judged.row_ids
+            for first, part in zip(starts[:-1], parts, strict=True)
+        ]
+    )
+    above = np.concatenate([part.above for part in parts])
+    partners = _partners(model, numeric, findings, judged)
+    rows = ReportRows(
+        X=numeric,
+        judged=judged,
+        ids=ids,
+        fixes=fixes_of(findings, judged, partners, above),
+        values=numeric if shows_values else None,
+        show_target=show_target,
+    )
+    origin, n_rows = origin_of(findings), int(starts[-1])
+    if judged.given.size < n_rows:
+        lead = (
+            f"This page shows {judged.given.size:,} of {n_rows:,} rows, evenly drawn; "
+            f"suspects(source) lists the worst of all."
+        )
+        origin = replace(origin, lead=lead)
+    return rows, origin

@@ -28,7 +28,6 @@ from easyfirst.tables.filling import blur_of
 from easyfirst.tables.judging import JudgedTable, WrongTargets
 from easyfirst.tables.learning import Learnt, Wanted, learn
 from easyfirst.tables.model import TableModel
-from easyfirst.tables.origins import HEADING_LINES, Origins
 from easyfirst.tables.pieces import Piece, TableInPieces
 from easyfirst.tables.preprocessing import Preprocessor
 from easyfirst.tables.recipe import Recipe
@@ -205,7 +204,7 @@ class LargeFit:
             predicted_from = model._named(preprocessor.matrix(table.take(pa.array(wrong))))
             reasons = [target.reason(row) for row in wrong.tolist()]
             found = WrongTargets(wrong, target.given[wrong], reasons, predicted_from)
-        origins = Origins(at + HEADING_LINES + 1)
+        origins = self.table.origins(at)
         return JudgedPiece(model, table, used, X, target.y[used], found, origins, at=at)
 
 
@@ -258,7 +257,8 @@ def _require_possible(model: TableModel) -> None:
     """Refuse what needs all rows in memory."""
     if model.model != "linear":
         raise TableError(
-            f"a table larger than memory is fitted by a linear model, not {model.model}"
+            f"a table larger than memory is fitted by a linear model, not {model.model}: leave out "
+            f"--model, allow more memory with --memory-limit, or fit a part of the table"
         )
     if model.batches is not None:
         raise TableError(

@@ -163,7 +163,8 @@ def _write(run: Run, fit: LargeFit, folder: Path, progress: Progress) -> None:
         run.model.notes_ += _notes(run, fit)
     listed = _suspects(judged) if fit.is_whole or not worst else worst.table()
     known_of = listed.column_names[: listed.column_names.index("patterns") + 1]
-    run.worst = listed.select(known_of).drop(["line"]).slice(0, WORST_ROWS).to_pylist()
+    told = [name for name in known_of if name not in ("file", "line")]
+    run.worst = listed.select(told).slice(0, WORST_ROWS).to_pylist()
     (folder / SUSPECTS_FILE).write_bytes(encode(listed, "csv"))
 
 

@@ -16,15 +16,18 @@ from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from easyfirst.errors import BadFileError
 from easyfirst.sources.csv import Lines, line_ranges
 from easyfirst.tables import csv_files
 from easyfirst.tables.errors import TableError, reason
 from easyfirst.tables.kinds import DELIMITER_KEY
+from easyfirst.tables.origins import HEADING_LINES, Origins
 from easyfirst.tables.places import ADDRESS, STDIN, Place, find_places, shown
 from easyfirst.tables.reading import (
     FEATHER,
@@ -33,6 +36,7 @@ from easyfirst.tables.reading import (
     TEXT,
     TableFormat,
     require_columns,
+    row_counts,
     with_names,
 )
 
@@ -137,6 +141,7 @@ class LineRows:
     lines: Lines
     form: TableFormat
     has_blanks: bool = False  # before quotes
+    n_before: int = 0  # lines before the names of the columns
 
     @property
     def path(self) -> str:
@@ -229,6 +234,26 @@ class TableInPieces:
     def column_names(self) -> list[str]:
         """The names of the columns."""
         return list(self.schema.names)
+
+    @cached_property
+    def _files(self) -> tuple[list[str], NDArray[np.intp], NDArray[np.intp]]:
+        """The files, the number of the first row of each, and the line of that row."""
+        parts = [part for piece in self.pieces for part, _ in piece.parts]
+        names, firsts, lines, n_rows = list[str](), list[int](), list[int](), 0
+        for part in parts:
+            if not names or names[-1] != part.path:
+                names.append(part.path)
+                firsts.append(n_rows)
+                lines.append(getattr(part, "n_before", 0) + HEADING_LINES + 1)
+            n_rows += part.n_rows
+        return names, np.array(firsts), np.array(lines)
+
+    def origins(self, rows: NDArray[np.intp]) -> Origins:
+        """Return the file of each of these rows, and its line there."""
+        names, firsts, lines = self._files
+        files = np.searchsorted(firsts, rows, side="right") - 1
+        found = rows - firsts[files] + lines[files]
+        return Origins(found) if len(names) == 1 else Origins(found, files, tuple(names))
 
     def tables(self) -> Iterator[tuple[Piece, pa.Table]]:
         """Yield every piece with its rows, in order; each file is gone through once."""
@@ -339,10 +364,8 @@ def _parquet(place: Place, form: TableFormat, piece_bytes: int, notes: list[str]
     try:
         with pq.ParquetFile(path) as file:
             schema, found = with_names(file.schema_arrow.empty_table()).schema, file.metadata
-            counts = [found.row_group(i).num_rows for i in range(found.num_row_groups)]
+            counts = row_counts(found)
             packed = sum(found.row_group(i).total_byte_size for i in range(found.num_row_groups))
-        if min(counts, default=0) < 0 or sum(counts) != found.num_rows:
-            raise pa.ArrowInvalid("its counts of rows contradict each other")
     except (pa.ArrowException, OSError) as error:
         raise TableError(
             f"{place.name} is not a whole Parquet file ({reason(error)}); copy or export it again"
@@ -405,7 +428,7 @@ def _csv(place: Place, form: TableFormat, piece_bytes: int, notes: list[str]) ->
     has_blanks = any(f'{delimiter} "' in line for line in lines)
     names = [name.strip() or f"column {n}" for n, name in enumerate(found[0].header, start=1)]
     schema = pa.schema([(name, pa.string()) for name in names], {DELIMITER_KEY: delimiter.encode()})
-    return schema, [LineRows(each, form, has_blanks) for each in found], n_bytes
+    return schema, [LineRows(each, form, has_blanks, skipped) for each in found], n_bytes
 
 
 def _row_bytes(schema: pa.Schema) -> int:

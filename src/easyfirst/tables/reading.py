@@ -177,11 +177,24 @@ def _ending(place: Place) -> str:
 def _read_parquet(place: Place) -> pa.Table:
     try:
         with pq.ParquetFile(place.file(), page_checksum_verification=True) as file:
-            return file.read()
+            found, table = file.metadata, file.read()
+            counts = row_counts(found)
+        # Checksums are of pages: a damaged footer may leave whole row groups out unnoticed.
+        if sum(counts) != table.num_rows:
+            raise pa.ArrowInvalid(f"it holds {table.num_rows:,} rows and tells of {sum(counts):,}")
+        return table
     except (pa.ArrowException, OSError) as error:
         raise TableError(
             f"{place.name} is not a whole Parquet file ({reason(error)}); copy or export it again"
         ) from error
+
+
+def row_counts(found: pq.FileMetaData) -> list[int]:
+    """Return the rows of each row group, as far as the counts of the footer agree."""
+    counts = [found.row_group(i).num_rows for i in range(found.num_row_groups)]
+    if min(counts, default=0) < 0 or sum(counts) != found.num_rows:
+        raise pa.ArrowInvalid("its counts of rows contradict each other")
+    return counts
 
 
 def _read_feather(place: Place) -> pa.Table:
