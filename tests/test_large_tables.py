@@ -20,6 +20,7 @@ from easyfirst.tables import TableModel, large_runs, read_table
 from easyfirst.tables.errors import TableError
 from easyfirst.tables.large import fit_large
 from easyfirst.tables.learning import Wanted, learn
+from easyfirst.tables.origins import Origins
 from easyfirst.tables.pieces import table_in_pieces
 from easyfirst.tables.planning import Choice
 from easyfirst.tables.reading import TableFormat
@@ -139,6 +140,29 @@ def test_files_of_a_folder_with_partitions_are_one_table(tmp_path):
     assert "year" in [each.name for each in found.recipe.features]
 
 
+@pytest.mark.parametrize("ending", [".csv", ".parquet"])
+def test_rows_of_a_folder_know_their_file_and_their_line_there(tmp_path, ending):
+    folder = tmp_path / "flats"
+    folder.mkdir()
+    for number, size in enumerate((1500, 40, 2500)):
+        written(flats(number).iloc[:size], folder / f"part{number}{ending}")
+    whole = Origins.of(folder, read_table(folder), "utf-8")
+    table = table_in_pieces(folder, piece_bytes=100_000)
+    rows = np.array([0, 1499, 1500, 1539, 1540, 4039])
+    found = table.origins(rows)
+    assert [found.names[i] for i in found.files] == [whole.names[i] for i in whole.files[rows]]
+    assert found.lines.tolist() == whole.lines[rows].tolist() == [2, 1501, 2, 41, 2, 2501]
+
+
+def test_lines_before_the_heading_are_counted(tmp_path):
+    path = written(flats(0), tmp_path / "flats.csv")
+    path.write_text("Flats of a town\n\n" + path.read_text())
+    table = table_in_pieces(path, piece_bytes=100_000)
+    whole = Origins.of(path, read_table(path), "utf-8")
+    rows = np.array([0, 1, N - 1])
+    assert table.origins(rows).lines.tolist() == whole.lines[rows].tolist()
+
+
 def test_row_groups_are_cut_to_pieces_of_a_size(tmp_path):
     path = tmp_path / "rows.parquet"
     frame = flats(5)
@@ -215,11 +239,14 @@ def test_a_run_in_pieces_writes_what_one_in_memory_does(
         (["-t", "furnished"], "classes are fitted in memory"),
         (["-t", "price", "--model", "boosting"], "linear model"),
         (["-t", "price", "--batches", "city"], "neighbouring rows"),
+        (["-t", "price", "--decisions", "decisions.csv"], "allow more memory"),
         (["-t", "prize"], "did you mean 'price'"),
     ],
 )
 def test_what_needs_memory_is_refused_in_words(tmp_path, options, said, always_in_pieces):
     path = written(flats(7), tmp_path / "flats.csv")
+    (tmp_path / "decisions.csv").write_text("row,decision\n1,wrong\n")
+    options = [str(tmp_path / each) if each == "decisions.csv" else each for each in options]
     done = run("fit", path, *options, "-o", tmp_path / "out")
     assert done.exit_code != 0
     assert said in done.output

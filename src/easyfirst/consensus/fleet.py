@@ -205,8 +205,7 @@ class Fleet:
     def probe(self, now: Weightings, seed: int) -> Vector:
         """Return D'R^(1/2) u for random signs u, without rows that are far out in X."""
         messages = [(weighting, seed, number) for number, weighting in enumerate(now)]
-        replies = self.workers.map(products.probe, messages, self.problem)
-        return np.asarray(np.sum(replies, axis=0))
+        return _added(self.workers.map(products.probe, messages, self.problem))
 
     def respond(self, pulls: Sequence[Pull], terms: Terms) -> list[Response]:
         """Let every batch solve its part of a consensus iteration."""
@@ -234,9 +233,9 @@ class Fleet:
 
     def normal_residual(self, now: Weightings, coef: Vector, extended: bool) -> Any:
         """Return D'R(y - D coef) over all rows, on request in extended precision."""
-        messages = [(weighting, coef, extended) for weighting in now]
-        replies = self.workers.map(steps.normal_residual, messages, self.problem)
-        return np.asarray(np.sum(replies, axis=0))
+        at = tuple(coef.tolist())
+        messages = [(weighting, at, extended) for weighting in now]
+        return _added(self.workers.map(steps.normal_residual, messages, self.problem))
 
 
 def _added(replies: Sequence[Vector]) -> Vector:
@@ -283,8 +282,8 @@ def _spread_of_y(descriptions: Sequence[Description], around_mean: bool) -> floa
 def _columns(descriptions: Sequence[Description]) -> tuple[Vector, Vector]:
     """Return mean and standard deviation of every column, from the rows described."""
     rows = sum(each.column_rows for each in descriptions)
-    mean = np.sum([each.column_sum for each in descriptions], axis=0) / rows
-    square = np.sum([each.column_square for each in descriptions], axis=0) / rows
+    mean = _added([each.column_sum for each in descriptions]) / rows
+    square = _added([each.column_square for each in descriptions]) / rows
     return mean, np.sqrt(np.maximum(square - np.square(mean), 0.0))
 
 

@@ -416,14 +416,17 @@ def triangle(resident: Resident, weighting: Weighting, problem: Problem) -> Matr
 
 
 def normal_residual(
-    resident: Resident, message: tuple[Weighting, Vector, bool], problem: Problem
+    resident: Resident, message: tuple[Weighting, tuple[float, ...], bool], problem: Problem
 ) -> Any:
-    """Return the weighted normal-equation residual; `message` is (weighting, coef, extended)."""
+    """Return the weighted normal-equation residual; `message` is (weighting, coef, extended).
+
+    Coefficients come as the tuple that all batches share: one for each would outgrow their rows.
+    """
     weighting, coef, extended = message
     counted, design = row_weights(resident, weighting, problem), problem.design(resident.batch)
     if extended:
-        return design.extended_pull(counted, resident.batch.y, coef)
-    residual = residual_at(resident, tuple(coef.tolist()), problem)
+        return design.extended_pull(counted, resident.batch.y, np.array(coef))
+    residual = residual_at(resident, coef, problem)
     return design.transposed_times(counted * residual)
 
 
