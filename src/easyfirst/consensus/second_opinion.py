@@ -118,7 +118,8 @@ def second_opinion(found: SampleFit) -> Opinion:
         return replace(table.preferred(plain, left, gain), far_rows_vote=votes)
     if not left.is_noticed or is_exact:
         return Opinion(left, far_rows_vote=votes)
-    start = table.around(fit.solution.z)
+    # Of a minority of clean rows, half of all residuals say nothing about the scale.
+    start = table.around(fit.solution.z, near=fit.mixture.scale if is_minority else None)
     return Opinion(left, start, table.left_over(start), far_rows_vote=votes)
 
 
@@ -271,12 +272,17 @@ class RobustRows:
         found = self._noise(self.y - self.design @ coef, kind, start)
         return NoiseState(coef, found.model, ScaleRule.even(), found.kind)
 
-    def around(self, coef: Vector, kind: Kind | None = None) -> NoiseState:
-        """Return the noise around coefficients, even or uneven, whichever the rows ask for."""
+    def around(
+        self, coef: Vector, kind: Kind | None = None, near: float | None = None
+    ) -> NoiseState:
+        """Return the noise around coefficients, even or uneven, whichever the rows ask for.
+
+        `near` is a scale to begin at instead of that of all residuals.
+        """
         residual = self.y - self.design @ coef
         slopes, intercept = self.sample.fleet.problem.coordinates.to_user(coef)
         n, p = self.X.shape
-        best, best_rule = self._noise(residual, kind), ScaleRule.even()
+        best, best_rule = self._noise(residual, kind, near=near), ScaleRule.even()
         for with_columns in (False, True):
             if self.cell or (with_columns and not columns_may_speak(n, p)):
                 continue
@@ -286,7 +292,7 @@ class RobustRows:
                 if rule.is_even:
                     break
                 scale = rule.of(self.X)
-                found = self._noise(residual / scale, kind)
+                found = self._noise(residual / scale, kind, near=near)
                 # A density in units of the scale is one over the scale in those of y.
                 price = (0.5 * np.log(n) + 1.0) * rule.n_parameters
                 worth = found.worth - float(self.counts @ np.log(scale)) - price
@@ -379,11 +385,16 @@ class RobustRows:
         return weighted_fit(self.design, self.y, self.counts * self._pull(at))
 
     def _noise(
-        self, residual: Vector, kind: Kind | None = None, start: NoiseModel | None = None
+        self,
+        residual: Vector,
+        kind: Kind | None = None,
+        start: NoiseModel | None = None,
+        near: float | None = None,
     ) -> FittedNoise:
         anchor = max(float(np.std(self.y)), 1e-12 * float(np.abs(self.y).max(initial=0.0))) or 1.0
         counts = histogram(residual, self.counts, anchor, self.cell)[None, None]
         losses = LossSummary(counts, anchor, self.design.shape[1])
-        scale = max(robust_scale(residual, self.counts), 2.0 * ROUNDING * anchor, self.cell / 3.0)
+        scale = near or robust_scale(residual, self.counts)
+        scale = max(scale, 2.0 * ROUNDING * anchor, self.cell / 3.0)
         even = NoiseModel(losses.total, 1.0, 0.0, scale, scale, np.inf, (-np.inf,), (0.0,))
         return fit_noise(losses, even, kind, start)
