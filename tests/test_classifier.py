@@ -21,6 +21,7 @@ from easyfirst.consensus import label_judging
 from easyfirst.consensus.label_noise import (
     LabelNoise,
     _rows_of_class,
+    _shrunk,
     estimate_noise,
     refined_noise,
 )
@@ -193,6 +194,16 @@ def test_a_class_without_certain_rows_has_the_rate_of_the_others():
     noise = estimate_noise(np.stack([1 - seen, seen], axis=1), one_sided.astype(int), np.ones(8000))
     assert noise.matrix[0, 1] == 0.0
     assert noise.matrix[1, 0] > 0.3
+
+
+def test_no_errors_among_the_surest_rows_are_believed_unless_many_are_right_behind():
+    lines, variance = np.array([[1.0, 0.0], [0.33, 0.67]]), np.square([0.011, 0.036])
+    found, _, overruled = _shrunk(lines, variance, rise=np.array([0.05, 0.1]))
+    np.testing.assert_allclose(found[[0, 1], [1, 0]], [0.0, 0.33], atol=0.03)
+    assert not overruled.any()
+    found, _, overruled = _shrunk(lines, variance, rise=np.array([0.27, 0.1]))
+    np.testing.assert_allclose(found[[0, 1], [1, 0]], 0.29, atol=0.03)
+    assert overruled.tolist() == [True, False]
 
 
 def test_rows_that_are_surely_wrong_keep_their_order():

@@ -31,7 +31,8 @@ LIKENESS = 3.0  # variances by which squared rates must differ before they are t
 CAUTION = 0.25  # standard errors by which less noise is assumed
 UNSURE = 0.05  # standard error beyond which a rate is in doubt
 RISEN = 0.85  # of how much more frequent errors become: by how much a rate may be off, and
-MOST_OFF = 2.0  # times a rate: more than that it is not off
+MOST_OFF = 2.0  # times a rate: more than that it is not off, unless errors rise by more than
+OVERLAP = 0.12  # what the overlap of classes explains where one of them has certain rows
 CONTRADICTION = 0.1  # from the rate that a class has by its own rows, beyond which it is in doubt
 NO_NOISE = 0.02  # rates of errors that may as well be rows that were not certain after all
 SIGNIFICANT = norm.ppf(0.95)
@@ -234,14 +235,15 @@ def _shrunk(
     And what is left of their variances, and whose own rate was overruled. A rate may be off by as
     much as errors become more frequent along the way to it: where that is much, no row is certain,
     or the noise depends on the columns, and the classes with certain rows speak for all. No error
-    at all among the surest rows is no accident. The rates are also drawn, by a part of the standard
-    error, towards no noise: some rows are less certain than they look, and too much noise does more
-    harm than too little.
+    at all among the surest rows is no accident, unless there are many right behind them. The rates
+    are also drawn, by a part of the standard error, towards no noise: some rows are less certain
+    than they look, and too much noise does more harm than too little.
     """
     rates, known = 1.0 - np.diag(lines), variance > 0
     if not np.any(known):
         return lines, variance, known
-    spread = variance + np.square(RISEN * np.minimum(rise, MOST_OFF * rates))
+    off = np.where(rise > OVERLAP, rise, np.minimum(rise, MOST_OFF * rates))
+    spread = variance + np.square(RISEN * off)
     share = np.where(known, 1.0 / np.where(known, spread, 1.0), 0.0)
     share /= share.sum()
     mean = float(share @ rates)
