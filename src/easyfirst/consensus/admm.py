@@ -146,7 +146,9 @@ def initial_state(stats: StackedStatistics, rho: RhoMatrix, start: Solution | No
     if start is None:
         nothing = np.zeros((stats.n_batches, stats.n_coef))
         return State.at(np.zeros(stats.n_coef), nothing, nothing, rho)
-    return State.at(start.z, start.coefs, start.duals, rho)
+    # As arrays of their own: means over batches then add up in one fixed order.
+    coefs, duals = np.ascontiguousarray(start.coefs), np.ascontiguousarray(start.duals)
+    return State.at(start.z, coefs, duals, rho)
 
 
 def pooled_inverse(stats: StackedStatistics, objective: Objective, rho: RhoMatrix) -> Matrix | None:

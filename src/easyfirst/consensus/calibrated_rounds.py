@@ -24,7 +24,7 @@ from easyfirst.consensus.rounds import (
     RoundsResult,
     how_it_ended,
 )
-from easyfirst.consensus.solution import Solution
+from easyfirst.consensus.solution import Solution, everywhere
 from easyfirst.consensus.solvers import Fit, Solver, Task, around, solver_named
 from easyfirst.consensus.statistics import Objective, StackedStatistics
 from easyfirst.contracts import EVERY_ROW, Matrix, Pace, Vector
@@ -186,7 +186,7 @@ class _Rounds:
             return
         if self.borrowed_from is not None:
             # The residuals there are known, and the next step is small.
-            points = np.tile(self.borrowed_from, (self.fleet.n_batches, 1))
+            points = everywhere(self.borrowed_from, self.fleet.n_batches)
             self.weightings = self.fleet.weightings(points, self.pace)
             return
         points = self._points()
@@ -297,7 +297,7 @@ class _Rounds:
         """Return the coefficients by which each batch judges its rows."""
         if self.settings.weights_from == "batch":
             return self.solution.coefs
-        return np.tile(self.solution.z, (self.fleet.n_batches, 1))
+        return everywhere(self.solution.z, self.fleet.n_batches)
 
     def _whitener(self) -> Whitener | None:
         wanted = self.settings.studentize and self.schedule.is_final(self.pace)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.linalg import lapack
 
 from easyfirst.consensus import proximal
-from easyfirst.consensus.solution import Solution
+from easyfirst.consensus.solution import Solution, everywhere
 from easyfirst.consensus.statistics import Diagonal, Objective, StackedStatistics
 from easyfirst.contracts import Matrix, Vector
 from easyfirst.local.design import Design
@@ -61,8 +61,8 @@ def solve(
         z, _ = solve_normal(matrix, rhs, objective.fit_intercept)
     return Solution(
         z=z,
-        coefs=np.tile(z, (stats.n_batches, 1)),
-        duals=np.zeros((stats.n_batches, stats.n_coef)),
+        coefs=everywhere(z, stats.n_batches),
+        duals=everywhere(np.zeros(stats.n_coef), stats.n_batches),
         primal_residual=0.0,
         dual_residual=0.0,
         rho=0.0,

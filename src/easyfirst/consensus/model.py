@@ -43,6 +43,7 @@ from easyfirst.consensus.polish import polish
 from easyfirst.consensus.rounds import Center, OnRound, RoundSettings, RoundsResult
 from easyfirst.consensus.sample import Sample, studentizes
 from easyfirst.consensus.second_opinion import Opinion, may_be_second_guessed, second_opinion
+from easyfirst.consensus.solution import everywhere
 from easyfirst.consensus.starts import SampleFit, find_start, first_size, thorough
 from easyfirst.consensus.statistics import Diagonal, Objective
 from easyfirst.consensus.status import Status
@@ -584,7 +585,7 @@ def _weighed_by(fleet: Fleet, result: RoundsResult, coef: Vector) -> RoundsResul
 
 def _judged_at(fleet: Fleet, result: RoundsResult, coef: Vector) -> RoundsResult:
     """Return the result moved to other coefficients, with its rows weighed by them."""
-    points = np.tile(coef, (fleet.n_batches, 1))
+    points = everywhere(coef, fleet.n_batches)
     whitener = result.weightings[0].whitener
     return replace(
         result,

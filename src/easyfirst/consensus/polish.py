@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from easyfirst.consensus import conjugate
 from easyfirst.consensus.fleet import Fleet, Weightings
 from easyfirst.consensus.gram import is_well_conditioned, solve_normal, variances
+from easyfirst.consensus.solution import everywhere
 from easyfirst.consensus.statistics import Diagonal, Objective, StackedStatistics
 from easyfirst.contracts import EVERY_ROW, Matrix, Vector
 
@@ -112,7 +113,7 @@ def _stays_near(fleet: Fleet, coef: Vector, z: Vector) -> bool:
     """Return whether no row, in or out, is taken much further away than the furthest one was."""
 
     def furthest(point: Vector) -> float:
-        points = np.tile(point, (fleet.n_batches, 1))
+        points = everywhere(point, fleet.n_batches)
         return fleet.summarize(fleet.weightings(points, EVERY_ROW)).loss_quantile(1.0)
 
     bound = max(np.sqrt(furthest(z)), fleet.problem.anchor)

@@ -21,7 +21,7 @@ from easyfirst.consensus.rounds import (
     how_it_ended,
     nothing_selected,
 )
-from easyfirst.consensus.solution import Solution
+from easyfirst.consensus.solution import Solution, everywhere
 from easyfirst.consensus.solvers import Fit, Solver, Task, solver_named
 from easyfirst.consensus.statistics import Objective, StackedStatistics
 from easyfirst.contracts import EVERY_ROW, Matrix, Pace
@@ -137,4 +137,4 @@ class _Rounds:
         """Return the coefficients by which each batch judges its rows."""
         if self.settings.weights_from == "batch":
             return solution.coefs
-        return np.tile(solution.z, (self.fleet.n_batches, 1))
+        return everywhere(solution.z, self.fleet.n_batches)

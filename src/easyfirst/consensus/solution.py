@@ -10,6 +10,14 @@ from easyfirst.consensus.history import IterationRecord
 from easyfirst.contracts import Matrix, Vector
 
 
+def everywhere(coef: Vector, n_batches: int) -> Matrix:
+    """Return the same coefficients for every batch; nothing is copied, and nothing can be written.
+
+    Of very many columns, a copy for each batch would take more than some rows.
+    """
+    return np.broadcast_to(coef, (n_batches, coef.size))
+
+
 @dataclass(frozen=True, eq=False)
 class Solution:
     """The coefficients after an inner solve.
@@ -30,12 +38,11 @@ class Solution:
     @classmethod
     def at(cls, coef: Vector, n_batches: int) -> Solution:
         """Return a solution that has not been solved for: every batch at `coef`."""
-        coefs = np.tile(coef, (n_batches, 1))
         nothing = float("nan")
         return cls(
             z=coef,
-            coefs=coefs,
-            duals=np.zeros_like(coefs),
+            coefs=everywhere(coef, n_batches),
+            duals=everywhere(np.zeros(coef.size), n_batches),
             primal_residual=nothing,
             dual_residual=nothing,
             rho=nothing,
@@ -45,4 +52,4 @@ class Solution:
 
     def moved_to(self, coef: Vector) -> Solution:
         """Return the same solution with every batch at other coefficients."""
-        return replace(self, z=coef, coefs=np.tile(coef, (len(self.coefs), 1)))
+        return replace(self, z=coef, coefs=everywhere(coef, len(self.coefs)))

@@ -18,7 +18,7 @@ from easyfirst.consensus.fleet import Fleet
 from easyfirst.consensus.huber import MEDIAN_TO_SCALE
 from easyfirst.consensus.rounds import OnRound, RoundSettings, RoundsResult
 from easyfirst.consensus.sample import joined_rows
-from easyfirst.consensus.solution import Solution
+from easyfirst.consensus.solution import Solution, everywhere
 from easyfirst.consensus.solvers import Task, solver_named
 from easyfirst.consensus.starts import CLEARLY_BETTER, no_callback
 from easyfirst.consensus.statistics import Objective
@@ -105,7 +105,7 @@ def _peak(fleet: Fleet, objective: Objective, fit: RoundsResult, seed: int) -> f
     best = conjugate.refine(
         fleet, fit.weightings, fit.statistics, objective, fit.solution.z, CLOSELY
     )
-    losses = fleet.summarize(fleet.weightings(np.tile(best, (fleet.n_batches, 1)), fit.pace))
+    losses = fleet.summarize(fleet.weightings(everywhere(best, fleet.n_batches), fit.pace))
     inside = replace(losses, counts=losses.counts[:, :1], trusted=None, n_coef=int(taken))
     mixture = fit_mixture(inside, fit.mixture.scale)
     return float(np.log(max(mixture.share, 1e-300) / mixture.free_scale))
