@@ -1,8 +1,10 @@
 """`SelfPaced` around gradient boosting on corrupted targets, beside what else people do.
 
     python benchmarks/any_model.py [--seeds 2] [--rows 1500] [--only bike] [--out docs/any-model.md]
+        [--records FILE] [--alone]
 
-Needs the tables beside the repository; cleanlab and LightGBM (extra 'bench') join in if installed.
+With `--alone` only `SelfPaced` is fitted; a run without it adds the others. Needs the tables beside
+the repository; cleanlab and LightGBM (extra 'bench') join in if installed.
 """
 
 from __future__ import annotations
@@ -13,6 +15,8 @@ import json
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -43,9 +47,11 @@ deviations in some of {batches} batches of rows (given as `batches=`). Made by `
 **Error** is the mean absolute error on {tests:,} untouched test rows over that of the same model
 fitted to the clean rows alone. `bare` is the model on all rows, `absolute` the same with
 absolute-error loss, `Huber` LightGBM's Huber loss, `cleanlab` its `CleanLearning` around the same
-model. **Precision** is the share of wrong rows among those that `SelfPaced` flags, **recall** the
-share flagged of errors larger than {large:.0f} noise scales (the median residual out of fold,
-without corruption); **AP** is the average precision of the ranking of rows. The worst seed is in
+model. **Precision** and **recall** are about errors larger than {large:.0f} noise scales (the
+median residual out of fold, without corruption): their share among those rows flagged by
+`SelfPaced` that are such errors or clean, and the share of them that is flagged. Values that are
+wrong by less count neither way; **of all** is the share of wrong rows, by however much, among all
+flagged. **AP** is the average precision of the ranking of rows. The worst seed is in
 brackets. **Fits** are models fitted for one `SelfPaced.fit`.
 
 """
@@ -87,66 +93,95 @@ def corrupted(
     return y, wrong, batches
 
 
-def cell(name: str, share: float, kind: str, seed: int, n_rows: int) -> dict[str, Any]:
-    """Fit one table with one kind of corruption in every way."""
-    table = next(iter(tables([name])))
-    rng = np.random.default_rng(seed)
-    order = rng.permutation(table.y.size)
-    rows, tests = np.sort(order[:n_rows]), order[n_rows : n_rows + TEST_ROWS]
-    X, true = table.X[rows], table.y[rows]
-    y, wrong, batches = corrupted(true, share, kind, rng)
+@dataclass(frozen=True, eq=False)
+class Case:
+    """Rows of a table with something wrong in them, and rows to test on."""
 
-    def error(model: Any) -> float:
-        return float(np.mean(np.abs(model.predict(table.X[tests]) - table.y[tests])))
+    X: np.ndarray
+    true: np.ndarray
+    y: np.ndarray
+    wrong: np.ndarray
+    batches: np.ndarray | None
+    new_rows: np.ndarray
+    new_y: np.ndarray
 
-    oracle = error(clone(BOOSTING).fit(X[~wrong], y[~wrong]))
+    @classmethod
+    def of(cls, name: str, share: float, kind: str, seed: int, n_rows: int) -> Case:
+        """Draw rows, and corrupt them."""
+        table = next(iter(tables([name])))
+        rng = np.random.default_rng(seed)
+        order = rng.permutation(table.y.size)
+        rows, tests = np.sort(order[:n_rows]), order[n_rows : n_rows + TEST_ROWS]
+        true = table.y[rows]
+        y, wrong, batches = corrupted(true, share, kind, rng)
+        return cls(table.X[rows], true, y, wrong, batches, table.X[tests], table.y[tests])
+
+    def error(self, model: Any) -> float:
+        """Return the error of a fitted model on the test rows."""
+        return float(np.mean(np.abs(model.predict(self.new_rows) - self.new_y)))
+
+    @cached_property
+    def oracle(self) -> float:
+        """The error of the model of the rows that are not wrong."""
+        return self.error(clone(BOOSTING).fit(self.X[~self.wrong], self.y[~self.wrong]))
+
+    def relative(self, model: Any) -> float:
+        """Return the error of a model, fitted here, over that of the clean rows."""
+        return self.error(model.fit(self.X, self.y)) / self.oracle
+
+
+def ours(case: Case) -> dict[str, float]:
+    """Return what `SelfPaced` makes of the rows."""
     began = time.process_time()
-    ours = SelfPaced(BOOSTING).fit(X, y, batches=batches)
-    seconds = time.process_time() - began
-    residual = true - cross_val_predict(clone(BOOSTING), X, true, cv=3)
-    scale = 1.4826 * float(np.median(np.abs(residual)))
-    large, flagged = np.abs(y - true) > LARGE * scale, ~ours.selected_
-    found: dict[str, Any] = {
-        "set": name,
-        "share": share,
-        "kind": kind,
-        "seed": seed,
-        "fits": ours.n_fits_,
-        "seconds": seconds,
+    model = SelfPaced(BOOSTING).fit(case.X, case.y, batches=case.batches)
+    flagged = ~model.selected_
+    found = {
+        "fits": model.n_fits_,
+        "seconds": time.process_time() - began,
         "flagged": float(np.mean(flagged)),
-        "error": error(ours) / oracle,
-        "bare": error(clone(BOOSTING).fit(X, y)) / oracle,
-        "absolute": error(clone(BOOSTING).set_params(loss="absolute_error").fit(X, y)) / oracle,
+        "error": case.error(model) / case.oracle,
+        "bare": case.relative(clone(BOOSTING)),
     }
-    if share:
-        found["precision"] = float(np.mean(wrong[flagged])) if flagged.any() else 1.0
-        found["recall"] = float(np.mean(flagged[large])) if large.any() else 1.0
-        found["AP"] = float(average_precision_score(wrong, 1.0 - ours.weights_))
-    return found | _huber(X, y, error, oracle) | _cleanlab(X, y, wrong, error, oracle)
+    if not case.wrong.any():
+        return found
+    residual = case.true - cross_val_predict(clone(BOOSTING), case.X, case.true, cv=3)
+    scale = 1.4826 * float(np.median(np.abs(residual)))
+    large = np.abs(case.y - case.true) > LARGE * scale
+    hits, misses = int(np.sum(flagged & large)), int(np.sum(flagged & ~case.wrong))
+    return found | {
+        "precision": hits / (hits + misses) if hits + misses else 1.0,
+        "of all": float(np.mean(case.wrong[flagged])) if flagged.any() else 1.0,
+        "recall": float(np.mean(flagged[large])) if large.any() else 1.0,
+        "AP": float(average_precision_score(case.wrong, 1.0 - model.weights_)),
+    }
 
 
-def _huber(X: np.ndarray, y: np.ndarray, error: Any, oracle: float) -> dict[str, float]:
+def others(case: Case) -> dict[str, float]:
+    """Return what else people do makes of the rows."""
+    absolute = clone(BOOSTING).set_params(loss="absolute_error")
+    return {"absolute": case.relative(absolute)} | _huber(case) | _cleanlab(case)
+
+
+def _huber(case: Case) -> dict[str, float]:
     if importlib.util.find_spec("lightgbm") is None:
         return {}
     from lightgbm import LGBMRegressor
 
-    alpha = 1.345 * 1.4826 * float(np.median(np.abs(y - np.median(y))))
+    alpha = 1.345 * 1.4826 * float(np.median(np.abs(case.y - np.median(case.y))))
     model = LGBMRegressor(n_estimators=50, objective="huber", alpha=alpha, verbose=-1, n_jobs=1)
-    return {"Huber": error(model.fit(X, y)) / oracle}
+    return {"Huber": case.relative(model)}
 
 
-def _cleanlab(
-    X: np.ndarray, y: np.ndarray, wrong: np.ndarray, error: Any, oracle: float
-) -> dict[str, float]:
+def _cleanlab(case: Case) -> dict[str, float]:
     if importlib.util.find_spec("cleanlab") is None:
         return {}
     from cleanlab.regression.learn import CleanLearning
 
-    model = CleanLearning(clone(BOOSTING), n_boot=0, cv_n_folds=3, seed=0).fit(X, y)
-    found = {"cleanlab": error(model) / oracle}
-    if wrong.any():
+    model = CleanLearning(clone(BOOSTING), n_boot=0, cv_n_folds=3, seed=0)
+    found = {"cleanlab": case.relative(model)}
+    if case.wrong.any():
         quality = model.get_label_issues()["label_quality"].to_numpy()
-        found["cleanlab AP"] = float(average_precision_score(wrong, -quality))
+        found["cleanlab AP"] = float(average_precision_score(case.wrong, -quality))
     return found
 
 
@@ -166,22 +201,22 @@ def page(records: list[dict[str, Any]], n_rows: int, command: str) -> str:
             rows=n_rows,
             command=command,
             seeds=_counted(len({record["seed"] for record in records}), "seed"),
-            seconds=float(np.mean([record["seconds"] for record in records])),
+            seconds=float(np.mean([r["seconds"] for r in records if "seconds" in r])),
             tests=TEST_ROWS,
             batches=BATCHES,
             large=LARGE,
         )
     ]
     head = ("table", "wrong", "kind", "SelfPaced", "bare", "absolute", "Huber", "cleanlab")
-    head += ("flagged", "precision", "recall", "AP", "cleanlab AP", "fits")
+    head += ("flagged", "precision", "of all", "recall", "AP", "cleanlab AP", "fits")
     lines += ["| " + " | ".join(head) + " |\n", "|" + "---|" * len(head) + "\n"]
-    for key in sorted({(r["set"], r["share"], r["kind"]) for r in records}):
-        own = [r for r in records if (r["set"], r["share"], r["kind"]) == key]
+    for key in sorted({_key(record) for record in records}):
+        own = [record for record in records if _key(record) == key]
         row = [key[0], f"{100 * key[1]:.0f} %", key[2], _with_worst(own, "error")]
         row += [_mean(own, each) for each in ("bare", "absolute", "Huber", "cleanlab")]
-        row += [f"{100 * np.mean([r['flagged'] for r in own]):.1f} %"]
-        row += [_mean(own, each) for each in ("precision", "recall", "AP", "cleanlab AP")]
-        lines.append("| " + " | ".join([*row, f"{np.mean([r['fits'] for r in own]):.0f}"]) + " |\n")
+        row += [f"{100 * np.mean(_values(own, 'flagged')):.1f} %"]
+        row += [_mean(own, each) for each in ("precision", "of all", "recall", "AP", "cleanlab AP")]
+        lines.append("| " + " | ".join([*row, f"{np.mean(_values(own, 'fits')):.0f}"]) + " |\n")
     return "".join(lines) + "\n## Goals\n\n" + _goals(records) + MISSES
 
 
@@ -189,13 +224,17 @@ def _counted(number: int, what: str) -> str:
     return f"{number} {what}" + ("" if number == 1 else "s")
 
 
+def _values(records: list[dict[str, Any]], name: str) -> list[float]:
+    return [record[name] for record in records if name in record]
+
+
 def _mean(records: list[dict[str, Any]], name: str) -> str:
-    values = [record[name] for record in records if name in record]
+    values = _values(records, name)
     return f"{np.mean(values):.2f}" if values else ""
 
 
 def _with_worst(records: list[dict[str, Any]], name: str) -> str:
-    values = [record[name] for record in records]
+    values = _values(records, name)
     return f"**{np.mean(values):.2f}** ({max(values):.2f})"
 
 
@@ -211,7 +250,7 @@ def _goals(records: list[dict[str, Any]]) -> str:
     """Return how many cells (each seed counts) reach what was aimed at."""
 
     def share(which: Callable[[Any], bool], reached: Callable[[Any], bool]) -> str:
-        counted = [record for record in records if which(record)]
+        counted = [record for record in records if "error" in record and which(record)]
         return f"{sum(map(reached, counted))} of {len(counted)}"
 
     goals = [
@@ -240,13 +279,28 @@ def _goals(records: list[dict[str, Any]]) -> str:
             "Recall of large errors at least 0.8",
             share(lambda r: r["share"] > 0, lambda r: r["recall"] >= 0.8),
         ),
-        (
-            "AP at least cleanlab's",
-            share(lambda r: "cleanlab AP" in r, lambda r: r["AP"] >= r["cleanlab AP"]),
-        ),
     ]
     measured = [pair for pair in goals if pair[1] != "0 of 0"]
-    return "".join(f"- {goal}: {reached} cells.\n" for goal, reached in measured)
+    lines = [f"- {goal}: {reached} cells.\n" for goal, reached in measured]
+    return "".join([*lines, _ranking(records)])
+
+
+def _ranking(records: list[dict[str, Any]]) -> str:
+    """Return how often wrong rows are ranked as well as by cleanlab, over the seeds of a cell."""
+    pairs = []
+    for key in {_key(record) for record in records}:
+        own = [record for record in records if _key(record) == key]
+        ranked = [_values(own, name) for name in ("AP", "cleanlab AP")]
+        if all(ranked):
+            pairs.append([np.mean(values) for values in ranked])
+    better = sum(mine >= theirs for mine, theirs in pairs)
+    return (
+        f"- AP at least cleanlab's, means over seeds: {better} of {len(pairs)}.\n" if pairs else ""
+    )
+
+
+def _key(record: dict[str, Any]) -> tuple[str, float, str]:
+    return record["set"], record["share"], record["kind"]
 
 
 def main() -> None:
@@ -256,21 +310,25 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=1500)
     parser.add_argument("--only")
     parser.add_argument("--records", type=Path, help="File of results, to go on from.")
+    parser.add_argument("--alone", action="store_true", help="Fit nothing but SelfPaced.")
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     known = given.records is not None and given.records.exists()
     records = [json.loads(line) for line in given.records.read_text().splitlines()] if known else []
-    done = {(r["set"], r["share"], r["kind"], r["seed"]) for r in records}
+    done = {(*_key(r), r["seed"], "error" in r) for r in records}
+    parts = {True: ours} if given.alone else {True: ours, False: others}
     for seed in range(given.seeds):
         for name, share, kind in cells(given.only):
-            if (name, share, kind, seed) in done:
-                continue
-            records.append(cell(name, share, kind, seed, given.rows))
-            print(json.dumps(records[-1]), flush=True)
-            if given.records is not None:
-                with given.records.open("a") as file:
-                    file.write(json.dumps(records[-1]) + "\n")
+            missing = [p for p in parts if (name, share, kind, seed, p) not in done]
+            case = Case.of(name, share, kind, seed, given.rows) if missing else None
+            for part in missing:
+                cell = {"set": name, "share": share, "kind": kind, "seed": seed}
+                records.append(cell | parts[part](case))
+                print(json.dumps(records[-1]), flush=True)
+                if given.records is not None:
+                    with given.records.open("a") as file:
+                        file.write(json.dumps(records[-1]) + "\n")
     command = f"python benchmarks/any_model.py --seeds {given.seeds} --rows {given.rows}"
     if given.out is not None:
         given.out.write_text(page(records, given.rows, command))

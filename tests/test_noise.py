@@ -21,7 +21,7 @@ from easyfirst.noise import (
     normal_fits,
     of_mixture,
 )
-from easyfirst.noise.row_scale import fit_scale_rule
+from easyfirst.noise.row_scale import columns_that_may_speak, fit_scale_rule
 from easyfirst.schedules import Quantile
 from easyfirst.summaries import LossSummary, histogram
 
@@ -143,7 +143,7 @@ def test_a_scale_rule_follows_the_columns_and_knows_sparse_rows():
     import scipy.sparse as sp
 
     X, y, coef, scale, _ = uneven()
-    rule = fit_scale_rule(X, coef, 3.0, y - X @ coef - 3.0, with_columns=True)
+    rule = fit_scale_rule(X, coef, 3.0, y - X @ coef - 3.0, columns_that_may_speak(X))
     assert np.corrcoef(np.log(rule.of(X)), np.log(scale))[0, 1] > 0.97
     np.testing.assert_allclose(rule.of(sp.csr_array(X)), rule.of(X))
     assert np.all(ScaleRule.even().of(X) == 1.0)

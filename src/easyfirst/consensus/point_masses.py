@@ -65,17 +65,21 @@ def point_masses(sample: Sample) -> tuple[PointMass, ...]:
     applies = problem.loss.quadratic and problem.regularizer.is_posterior
     if not applies or sample.rows.n_features > SCREENED_FEATURES:
         return ()
+    masses = tuple(mass for mass in shared_values(y) if not np.any(y[sample.trusted] == mass.value))
+    left = (1.0 - sum(mass.share for mass in masses)) * y.size
+    return masses if left >= ROWS_LEFT * sample.fleet.n_coef else ()
+
+
+def shared_values(y: Vector) -> tuple[PointMass, ...]:
+    """Return the values that far more rows share than have any typical other one, or lie apart."""
     values, counts = np.unique(y, return_counts=True)
     is_frequent = counts >= max(LEAST_ROWS, LEAST_SHARE * y.size)
     apart = values_apart(values, counts, is_frequent)
-    masses = tuple(
+    return tuple(
         PointMass(value, float(count) / y.size, value in apart)
         for value, count in zip(values[is_frequent].tolist(), counts[is_frequent], strict=True)
-        if (value in apart or count >= TIMES_OTHERS * _typical(counts, count))
-        and not np.any(y[sample.trusted] == value)
+        if value in apart or count >= TIMES_OTHERS * _typical(counts, count)
     )
-    left = (1.0 - sum(mass.share for mass in masses)) * y.size
-    return masses if left >= ROWS_LEFT * sample.fleet.n_coef else ()
 
 
 def _typical(counts: NDArray[np.intp], own: int) -> float:

@@ -32,7 +32,7 @@ from easyfirst.consensus.structure import Structure, structure_of
 from easyfirst.contracts import Matrix, Vector
 from easyfirst.local.weighing import Problem
 from easyfirst.noise import FittedNoise, Kind, NoiseModel, ScaleRule, fit_noise
-from easyfirst.noise.row_scale import columns_may_speak, fit_scale_rule
+from easyfirst.noise.row_scale import columns_that_may_speak, fit_scale_rule
 from easyfirst.summaries import LossSummary, histogram
 
 ROWS = (4000, 12)  # at the most, or so many per coefficient
@@ -281,14 +281,13 @@ class RobustRows:
         """
         residual = self.y - self.design @ coef
         slopes, intercept = self.sample.fleet.problem.coordinates.to_user(coef)
-        n, p = self.X.shape
+        n, may_speak = len(self.X), columns_that_may_speak(self.X)
         best, best_rule = self._noise(residual, kind, near=near), ScaleRule.even()
-        for with_columns in (False, True):
-            if self.cell or (with_columns and not columns_may_speak(n, p)):
-                continue
+        rules = (None,) if may_speak is None else (None, may_speak)
+        for columns in () if self.cell else rules:
             weights = self.counts
             for _ in range(SCALINGS):  # the first takes corrupted rows along, the next does not
-                rule = fit_scale_rule(self.X, slopes, intercept, residual, with_columns, weights)
+                rule = fit_scale_rule(self.X, slopes, intercept, residual, columns, weights)
                 if rule.is_even:
                     break
                 scale = rule.of(self.X)

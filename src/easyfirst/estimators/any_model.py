@@ -35,15 +35,17 @@ from easyfirst.estimators.findings import findings_of
 from easyfirst.estimators.judged_labels import JudgedLabels, judge_new_labels
 from easyfirst.estimators.judging import judge
 from easyfirst.estimators.label_reporting import PRESENTATION as OF_LABELS
+from easyfirst.estimators.noise_sizes import sizes_by
 from easyfirst.estimators.out_of_fold import Answer, equal_rows, fitted, predicted
 from easyfirst.estimators.paced_rows import Fits, Rows, groups_of
 from easyfirst.estimators.reporting import ReportingMixin, rows_digest
 from easyfirst.estimators.serialization import FitNote
+from easyfirst.noise.of_rows import Told
 from easyfirst.regularizers import Entropic, SelfPacedRegularizer
 
 SURE = 1.96  # standard errors on each side of the share of wrong labels
 # What is known of numbers, and of labels.
-OF_VALUES_ONLY = ("_noise", "_calibration", "noise_scale_")
+OF_VALUES_ONLY = ("_noise", "_sizes", "_told_sizes", "_calibration", "noise_scale_")
 OF_LABELS_ONLY = ("classes_", "label_noise_", "suggested_labels_")
 
 
@@ -217,10 +219,13 @@ class SelfPaced(ReportingMixin, MetaEstimatorMixin, BaseEstimator):
         found = settle_values(inner, fits, settings)
         self._store(rows, used, inner, fits, found)
         self.out_of_fold_ = np.empty(rows.y.size)
-        self.out_of_fold_[used] = found.prediction
+        self.out_of_fold_[used] = found.told.value
+        self._sizes, self._told_sizes = found.sizes, np.empty(rows.y.size)
+        self._told_sizes[used] = found.told.size
         others = np.flatnonzero(rows.weight == 0)
         if others.size:
-            self.out_of_fold_[others] = self.estimator_.predict(rows.some(others).X)
+            told = self._told(rows.some(others).X)
+            self.out_of_fold_[others], self._told_sizes[others] = told.value, told.size
         self.pace_ = found.noise.noise.reach**2
         self._noise = found.noise
         self._calibration = calibration_of(inner, found)
@@ -329,20 +334,25 @@ class SelfPaced(ReportingMixin, MetaEstimatorMixin, BaseEstimator):
 
         From how far clean rows were off that the model had not seen. For regressors.
         """
-        predicted = np.asarray(self.predict(X), dtype=np.float64)
+        check_is_fitted(self)
+        told = self._told(self._seen(X))
         if not 0 < coverage < 1:
             raise ValueError(f"coverage must lie between 0 and 1, got {coverage!r}")
         bounds = np.array(self._calibration.bounds(coverage))
-        return np.asarray(predicted[:, None] + self._noise.scale(predicted)[:, None] * bounds)
+        return np.asarray(told.value[:, None] + self._noise.scale(told)[:, None] * bounds)
+
+    def _told(self, X: Any) -> Told:
+        """Return what the fitted models say of rows: y, and how far it is off."""
+        return Told(predicted(self.estimator_, X), sizes_by(self._sizes, X))
 
     def clean_probability(self, X: Any, y: Any) -> Vector:
         """Return the probability that each of these rows is clean, given their y."""
         check_is_fitted(self)
         if self._judges_labels:
             return self._judge_new(self._seen(X), y).quality
-        predicted = np.asarray(self.predict(X), dtype=np.float64)
+        told = self._told(self._seen(X))
         return np.asarray(
-            1.0 / (1.0 + self._noise.odds(predicted, validation.judged_target(y, predicted)))
+            1.0 / (1.0 + self._noise.odds(told, validation.judged_target(y, told.value)))
         )
 
     def judge(self, X: Any, y: Any, *, blur: Vector | None = None) -> Any:
@@ -358,12 +368,12 @@ class SelfPaced(ReportingMixin, MetaEstimatorMixin, BaseEstimator):
             return self._judge_labels(seen, y)
         given = validation.judged_target(y, seen)
         if rows_digest(seen, given) == self._rows_digest:
-            predicted, weights = self.out_of_fold_, self.weights_
+            told, weights = Told(self.out_of_fold_, self._told_sizes), self.weights_
         else:
-            predicted = np.asarray(self.estimator_.predict(seen), dtype=np.float64)
-            weights = 1.0 / (1.0 + self._noise.odds(predicted, given))
-        own = self._noise.scale(predicted)
-        return judge(findings_of(self), given, predicted, given - predicted, weights, blur, own)
+            told = self._told(seen)
+            weights = 1.0 / (1.0 + self._noise.odds(told, given))
+        own = self._noise.scale(told)
+        return judge(findings_of(self), given, told.value, given - told.value, weights, blur, own)
 
     def _judge_labels(self, seen: Any, y: Any) -> JudgedLabels:
         given = validation.judged_labels(y, seen, self.classes_)

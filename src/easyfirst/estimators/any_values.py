@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,21 +18,25 @@ from easyfirst.consensus.status import Status
 from easyfirst.contracts import Vector
 from easyfirst.estimators import validation
 from easyfirst.estimators.codes_apart import codes_apart
+from easyfirst.estimators.noise_sizes import model_of_sizes, sizes_by, told_sizes
 from easyfirst.estimators.out_of_fold import fitted, predicted
 from easyfirst.estimators.paced_rows import Fits, Rows
+from easyfirst.estimators.shared_values import odds_of_shared, values_in_common
 from easyfirst.noise.fitting import WIDE
 from easyfirst.noise.model import LEAST
-from easyfirst.noise.of_rows import RowNoise, read_noise, shares_of_batches
+from easyfirst.noise.of_rows import MOST_ODDS, RowNoise, Told, read_noise, shares_of_batches
 from easyfirst.regularizers import SelfPacedRegularizer
 from easyfirst.summaries import histogram
 
 SHAPE_UNKNOWN = 2.0  # how much wider an interval for the share is because the shape is estimated
 MOSTLY_WRONG = 0.45  # corrupted share from which other models of the rows are as likely
 FEW_WRONG = 0.1  # corrupted share below which the bare model may be the better one
+BEYOND_CHANCE = 3.0  # standard errors by which it must be the worse one not to be taken
 MANY_WRONG = 0.15  # corrupted share from which several models are tried as first judges
 COARSE = {"min_samples_leaf": 40, "max_leaf_nodes": 15}
 LEAST_BATCHES = 3  # of which some can disagree with most,
 SURELY, NOTICEABLE = 5.0, 0.5  # by so many standard errors, and noise scales
+WIDTH = 10.0  # of y, in typical distances from its median: how rows of such batches may lie
 FAR = 3.0  # standard deviations of y within which values are first taken as they are
 
 
@@ -52,13 +57,14 @@ class ValueSettings:
 class SettledValues:
     """What was found of every row: a prediction by others, a weight, and how much it pulls."""
 
-    prediction: Vector
+    told: Told
     noise: RowNoise
     weight: Vector
     pull: Vector
     batch_shares: Vector
     clean_share: float
     status: Status
+    sizes: Any = None  # a model of how far predictions are off, where that differs
     codes: tuple[PointMass, ...] = ()
 
 
@@ -66,11 +72,17 @@ class SettledValues:
 class _Look:
     """Rows as a prediction shows them; `likely` is the log-likelihood of a row's y by it."""
 
-    prediction: Vector
+    told: Told
     noise: RowNoise
     weight: Vector
     shares: Vector
+    clean_share: float
     likely: float
+
+    @property
+    def finds_nothing(self) -> bool:
+        """Whether no row looks wrong."""
+        return bool(np.all(self.weight >= 0.5))
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +106,9 @@ def settle_values(rows: Rows, fits: Fits, settings: ValueSettings) -> SettledVal
         found = _settle(inner, some, settings)
     model = fitted(settings.estimator, inner.X, inner.y, found.pull)
     fits.count += 1
-    return _with_coded(rows, ordinary, coded, found, predicted(model, rows.some(coded).X), codes)
+    X = rows.some(coded).X
+    told = Told(predicted(model, X), sizes_by(found.sizes, X))
+    return _with_coded(rows, ordinary, coded, found, told, codes)
 
 
 def _with_coded(
@@ -102,7 +116,7 @@ def _with_coded(
     ordinary: NDArray[np.intp],
     coded: NDArray[np.intp],
     found: SettledValues,
-    predictions: Vector,
+    told: Told,
     codes: tuple[PointMass, ...],
 ) -> SettledValues:
     """Add rows whose y is a code: they do not count, and lower the share of clean rows."""
@@ -119,7 +133,7 @@ def _with_coded(
     )
     return replace(
         found,
-        prediction=joined(found.prediction, predictions),
+        told=Told(joined(found.told.value, told.value), joined(found.told.size, told.size)),
         weight=joined(found.weight, 0.0),
         pull=joined(found.pull, 0.0),
         batch_shares=shares * own / np.maximum(sizes, LEAST),
@@ -135,22 +149,17 @@ def _settle(rows: Rows, fits: Fits, settings: ValueSettings) -> SettledValues:
     like are left out then. So the models of a round only judge if they describe all rows better
     than those that judged before, wrong rows being described by the noise model.
     """
-    anchor = spread_of(rows.y, rows.weight)
-    if fits.n_folds < 2:  # nothing to compare the only row with
-        at = _look(rows, rows.y.astype(np.float64), anchor, settings)
-        status = Status("converged", "There was nothing to compare.", converged=True)
-        one = np.ones(1)
-        return SettledValues(
-            at.prediction, at.noise, np.ones(rows.y.size), rows.weight, one, 1.0, status
-        )
+    if fits.n_folds < 2:
+        return _nothing_to_compare(rows)
+    view = _View(rows, fits, settings, values_in_common(rows.y))
     weight, changed = np.ones(rows.y.size), np.inf
-    judge = _first_judge(rows, fits, settings, anchor)
+    judge = _first_judge(view)
     for _ in range(settings.max_rounds):
         began, best = time.perf_counter(), judge.look
         changed = float(np.average(np.abs(best.weight - weight), weights=rows.weight))
         weight = best.weight
         asked = replace(rows, weight=_pulls(rows, best))
-        own = _look(rows, fits.ask(settings.estimator, asked, asked.weight), anchor, settings)
+        own = view.look(fits.ask(settings.estimator, asked, asked.weight), weight)
         fits.note(weight, changed, best.noise.noise.reach**2, time.perf_counter() - began)
         if own.likely <= best.likely:
             changed = 0.0
@@ -160,44 +169,94 @@ def _settle(rows: Rows, fits: Fits, settings: ValueSettings) -> SettledValues:
         if changed <= settings.tol:
             break
     best = judge.look
-    if not best.noise.finds_nothing:
+    if not best.finds_nothing and settings.n_repeats > 1:
         more = [
             fits.ask(judge.estimator, judge.asked, judge.asked.weight, repeat)
             for repeat in range(1, settings.n_repeats)
         ]
-        best = _look(rows, np.mean([best.prediction, *more], axis=0), anchor, settings)
+        best = view.look(np.mean([best.told.value, *more], axis=0), best.weight)
     pulls = _pulls(rows, best)
-    if bare_is_better(rows, best, fits, settings, own.prediction):
+    if bare_is_better(rows, best, fits, settings, own.told.value):
         pulls = rows.weight
+    sizes = None
+    if np.any(own.noise.scale_rule.slopes):
+        sizes = model_of_sizes(rows, fits, rows.y - own.told.value, rows.weight * best.weight)
     return SettledValues(
-        prediction=own.prediction,
+        told=own.told,
         noise=own.noise,
         weight=best.weight,
         pull=pulls,
         batch_shares=best.shares,
-        clean_share=best.noise.clean_share,
+        clean_share=best.clean_share,
         status=fits.status(changed, settings.tol),
+        sizes=sizes,
     )
 
 
-def _look(rows: Rows, prediction: Vector, anchor: float, settings: ValueSettings) -> _Look:
-    """Return noise and weights, every row being judged by the share of its batch."""
-    noise = read_noise(rows.y, prediction, rows.weight, anchor)
-    odds, share = noise.odds(prediction, rows.y), noise.clean_share
-    density = noise.density(prediction, rows.y)
-    # A trusted value is a clean one.
-    density = np.where(rows.trusted, density / ((1.0 + odds) * share), density)
-    likely = float(np.average(np.log(np.maximum(density, LEAST)), weights=rows.weight))
-    own = shares_of_batches(odds, rows.weight, rows.batch, share)
-    if own.size > 1:
-        odds = odds * ((1.0 - own) / own * (share / max(1.0 - share, 1e-12)))[rows.batch]
-    shares = own if own.size > 1 else np.array([share])
-    rule, weight = settings.regularizer, 1.0 / (1.0 + odds)
-    if not rule.is_posterior:
-        z = (rows.y - prediction) / noise.scale(prediction)
-        scaled = rule.with_width(2.0 * noise.noise.scale**2)
-        weight = scaled.weights(np.square(z), noise.noise.reach**2)
-    return _Look(prediction, noise, np.where(rows.trusted, 1.0, weight), shares, likely)
+def _nothing_to_compare(rows: Rows) -> SettledValues:
+    told = Told.even(rows.y.astype(np.float64))
+    return SettledValues(
+        told=told,
+        noise=read_noise(rows.y, told, rows.weight, spread_of(rows.y, rows.weight)),
+        weight=np.ones(rows.y.size),
+        pull=rows.weight,
+        batch_shares=np.ones(1),
+        clean_share=1.0,
+        status=Status("converged", "There was nothing to compare.", converged=True),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _View:
+    """The rows, how models of them are fitted, and the values that too many of them share."""
+
+    rows: Rows
+    fits: Fits
+    settings: ValueSettings
+    shared: Vector
+
+    @cached_property
+    def anchor(self) -> float:
+        """One unit in which residuals are counted."""
+        return spread_of(self.rows.y, self.rows.weight)
+
+    def look(self, prediction: Vector, clean: Vector | float = 1.0) -> _Look:
+        """Return noise and weights, every row being judged by the share of its batch.
+
+        Batches that are off as a whole, and values that too many rows share, would pass for a part
+        of the noise: it is read off the other rows. `clean` is the probability, as far as it is
+        known, that each row is clean.
+        """
+        rows, rule = self.rows, self.settings.regularizer
+        agrees = batches_that_agree(rows, prediction)
+        speaks = np.where(agrees & ~np.isin(rows.y, self.shared), rows.weight, 0.0)
+        sizes = told_sizes(rows, self.fits, rows.y - prediction, speaks * clean)
+        told = Told(prediction, sizes)
+        noise = read_noise(rows.y, told, speaks, self.anchor)
+        odds = noise.odds(told, rows.y)
+        for value in self.shared:
+            member = rows.y == value
+            odds[member] = odds_of_shared(value, member, told, rows.y, rows.weight, noise)
+        share = float(np.average(1.0 / (1.0 + odds), weights=rows.weight))
+        density = noise.density(told, rows.y)
+        clean_density = noise.clean_density(told, rows.y) / noise.noise.share
+        # What is off as a whole may lie anywhere, and a trusted value is a clean one.
+        anywhere = np.where(agrees, 0.0, 1.0 / (WIDTH * self.anchor))
+        corrupted = (1.0 - share) / share * anywhere
+        odds = np.maximum(odds, np.minimum(corrupted / np.maximum(clean_density, LEAST), MOST_ODDS))
+        density = np.where(rows.trusted, clean_density, np.maximum(density, anywhere))
+        likely = float(np.average(np.log(np.maximum(density, LEAST)), weights=rows.weight))
+        own = shares_of_batches(odds, rows.weight, rows.batch, share)
+        if own.size > 1:
+            odds = odds * ((1.0 - own) / own * (share / max(1.0 - share, 1e-12)))[rows.batch]
+        shares = own if own.size > 1 else np.array([share])
+        weight = 1.0 / (1.0 + odds)
+        if not rule.is_posterior:
+            z = (rows.y - prediction) / noise.scale(told)
+            scaled = rule.with_width(2.0 * noise.noise.scale**2)
+            weight = scaled.weights(np.square(z), noise.noise.reach**2)
+        weight = np.where(rows.trusted, 1.0, weight)
+        return _Look(told, noise, weight, shares, share, likely)
 
 
 def _pulls(rows: Rows, at: _Look) -> Vector:
@@ -205,29 +264,32 @@ def _pulls(rows: Rows, at: _Look) -> Vector:
 
     Where some rows look wrong, uncertain rows far out pull less, as the tails of the noise say.
     """
-    if at.noise.finds_nothing:
+    if at.finds_nothing:
         return rows.weight
-    pull = np.where(rows.trusted, 1.0, at.noise.pull(at.prediction, rows.y))
+    pull = np.where(rows.trusted, 1.0, at.noise.pull(at.told, rows.y))
     return np.asarray(rows.weight * at.weight * pull)
 
 
 def bare_is_better(
     rows: Rows, at: _Look, fits: Fits, settings: ValueSettings, paced: Vector
 ) -> bool:
-    """Return whether the model of all rows predicts the rows that look clean better.
+    """Return whether the model of all rows predicts the rows that look clean as well.
 
     Wrong rows would spoil it. Few flags that do not are the tail of the clean rows, or rows that
     the model describes badly: leaving these out would only cost accuracy. `paced` are predictions
     of the same folds by models of rows as they are weighed.
     """
-    if at.noise.finds_nothing or 1.0 - at.noise.clean_share > FEW_WRONG:
+    if at.finds_nothing or 1.0 - at.clean_share > FEW_WRONG:
         return False
     bare = fits.ask(settings.estimator, rows, rows.weight)
     clean = rows.weight * (at.weight >= 0.5)
-    return bool(clean @ np.abs(rows.y - bare) <= clean @ np.abs(rows.y - paced))
+    gain = np.abs(rows.y - bare) - np.abs(rows.y - paced)
+    mean = float(np.average(gain, weights=clean))
+    chance = np.sqrt(np.average(np.square(gain - mean), weights=clean) / clean.sum())
+    return bool(mean <= BEYOND_CHANCE * chance)
 
 
-def _first_judge(rows: Rows, fits: Fits, settings: ValueSettings, anchor: float) -> _Judge:
+def _first_judge(view: _View) -> _Judge:
     """Return who judges first.
 
     Wrong values should have little hold on it. Where many look wrong, the one that makes the values
@@ -235,6 +297,7 @@ def _first_judge(rows: Rows, fits: Fits, settings: ValueSettings, anchor: float)
     rows follow, and trees with larger leaves, in which chance gathers wrong values less often.
     Where some batches disagree with the others, one of the others alone is tried.
     """
+    rows, settings = view.rows, view.settings
     robust = HistGradientBoostingRegressor(
         loss="absolute_error", early_stopping=False, random_state=settings.seed
     )
@@ -245,17 +308,16 @@ def _first_judge(rows: Rows, fits: Fits, settings: ValueSettings, anchor: float)
         first = (robust, rows)
         candidates.append((clone(robust).set_params(**COARSE), rows))
     else:
-        middle, reach = _median(rows.y, rows.weight), FAR * WIDE * anchor
+        middle, reach = _median(rows.y, rows.weight), FAR * WIDE * view.anchor
         near = np.clip(rows.y, middle - reach, middle + reach)
         first = (settings.estimator, replace(rows, y=near))
 
     def seen(judge: Any, asked: Rows) -> _Judge:
-        prediction = fits.ask(judge, asked, asked.weight)
-        return _Judge(judge, asked, _look(rows, prediction, anchor, settings))
+        return _Judge(judge, asked, view.look(view.fits.ask(judge, asked, asked.weight)))
 
     best = seen(*first)
-    agree = batches_that_agree(rows, best.look.prediction)
-    if best.look.noise.clean_share > 1.0 - MANY_WRONG:
+    agree = batches_that_agree(rows, best.look.told.value)
+    if best.look.clean_share > 1.0 - MANY_WRONG:
         candidates = []
     if not agree.all():
         judge, asked = first
@@ -319,7 +381,7 @@ def doubts_about_share(corrupted: float) -> tuple[str, ...]:
 def calibration_of(rows: Rows, found: SettledValues) -> Calibration:
     """Return what intervals and reports are made from."""
     noise, anchor = found.noise, spread_of(rows.y, rows.weight)
-    z = (rows.y - found.prediction) / noise.scale(found.prediction)
+    z = (rows.y - found.told.value) / noise.scale(found.told)
     total = float(rows.weight.sum())
     doubtful = float(rows.weight @ (found.weight * (1.0 - found.weight)))
     corrupted = 1.0 - found.clean_share

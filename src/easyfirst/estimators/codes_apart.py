@@ -14,13 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.ensemble import HistGradientBoostingRegressor
 
-from easyfirst.consensus.point_masses import (
-    LEAST_ROWS,
-    LEAST_SHARE,
-    TELLS,
-    PointMass,
-    values_apart,
-)
+from easyfirst.consensus.point_masses import TELLS, PointMass, shared_values
 from easyfirst.estimators import validation
 from easyfirst.estimators.paced_rows import Fits, Rows
 
@@ -29,16 +23,16 @@ MOST = 0.5  # share of the rows up to which the others say what y is
 
 def codes_apart(rows: Rows, fits: Fits, estimator: Any, seed: int) -> tuple[PointMass, ...]:
     """Return the values apart that X does not tell about, none of which a trusted row has."""
-    values, counts = np.unique(rows.y, return_counts=True)
-    is_frequent = counts >= max(LEAST_ROWS, LEAST_SHARE * rows.y.size)
     found = []
-    for value in sorted(values_apart(values, counts, is_frequent)):
-        has_it = rows.y == value
+    for mass in shared_values(rows.y):
+        if not mass.is_apart:
+            continue
+        has_it = rows.y == mass.value
         share = float(np.average(has_it, weights=rows.weight))
         if share > MOST or np.any(rows.trusted & has_it):
             continue
         if not _is_told(has_it, rows, fits, estimator, seed):
-            found.append(PointMass(value, share, is_apart=True, is_aside=True))
+            found.append(replace(mass, share=share, is_aside=True))
     return tuple(found) if sum(mass.share for mass in found) <= MOST else ()
 
 

@@ -33,13 +33,13 @@ def equal_rows(X: Any, y: NDArray[Any]) -> NDArray[np.intp]:
         mixed = X.tocsr() @ np.random.default_rng(0).standard_normal(X.shape[1])
         table = mixed[:, None]
     else:
-        table = _numbers(X)
+        table = as_numbers(X)
     whole = np.ascontiguousarray(np.column_stack([table, np.unique(y, return_inverse=True)[1]]))
     keys = whole.view(np.dtype((np.void, whole.itemsize * whole.shape[1]))).ravel()
     return np.unique(keys, return_inverse=True)[1]
 
 
-def _numbers(X: Any) -> NDArray[np.float64]:
+def as_numbers(X: Any) -> NDArray[np.float64]:
     """Return any table as numbers that are equal where its values are."""
     frame = nw.from_native(X, pass_through=True, eager_only=True)
     if not isinstance(frame, nw.DataFrame):

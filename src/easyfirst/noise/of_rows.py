@@ -1,21 +1,22 @@
 """The noise around the predictions of any model, read off single rows.
 
-The size of the noise may follow the prediction. Besides clean rows and corrupted ones that lie
-anywhere, a value may belong to another row, as where values were swapped or shuffled. Such values
-follow the distribution of y whatever the model predicts; around a flexible model they would pass
-for heavy tails of the noise.
+The size of the noise may follow the prediction, and what another model says of it. Besides clean
+rows and corrupted ones that lie anywhere, a value may belong to another row, as where values were
+swapped or shuffled. Such values follow the distribution of y whatever the model predicts; around a
+flexible model they would pass for heavy tails of the noise.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from easyfirst.calibration import PRIOR_ROWS, ROUNDING
-from easyfirst.contracts import Vector
+from easyfirst.contracts import Matrix, Vector
 from easyfirst.noise.fitting import PRICE, WIDE, FittedNoise, Kind, fit_noise
 from easyfirst.noise.model import LEAST, NoiseModel, t_weight
 from easyfirst.noise.row_scale import ScaleRule, fit_scale_rule
@@ -36,19 +37,56 @@ MOST_ODDS = 1e100  # that a row is corrupted
 
 
 @dataclass(frozen=True, eq=False)
+class Told:
+    """What models say of rows that they have not seen: y, and the logarithm of how far it is off.
+
+    The latter may be of any size: what counts is how it differs from row to row.
+    """
+
+    value: Vector
+    size: Vector
+
+    @classmethod
+    def even(cls, value: Vector) -> Told:
+        """Return predictions that are all off by as much."""
+        return cls(value, np.zeros(value.size))
+
+    @property
+    def columns(self) -> Matrix:
+        """Both, as columns."""
+        return np.column_stack([self.value, self.size])
+
+
+@dataclass(frozen=True, eq=False)
+class Strays:
+    """A density of values that have nothing to do with the scale of a row: steps between edges.
+
+    Of y itself, or, with `around`, of its distance from the prediction.
+    """
+
+    edges: Vector
+    levels: Vector
+    around: bool = False
+
+    def density(self, told: Told, y: Vector) -> Vector:
+        """Return the density of each value."""
+        at = y - told.value if self.around else y
+        return np.asarray(self.levels[np.searchsorted(self.edges, at, side="right")])
+
+
+@dataclass(frozen=True, eq=False)
 class RowNoise:
     """How clean and corrupted values lie around a prediction.
 
-    `noise` is in units of each row's scale, which `scale_rule` gives from the prediction. A share
-    `strayed` of the values belongs to other rows; `levels` is the density of y between `edges`.
+    `noise` is in units of each row's scale, which `scale_rule` gives from what is told. A share
+    `strayed` of the values lies as `strays` say.
     """
 
     noise: NoiseModel
     scale_rule: ScaleRule
     anchor: float
     strayed: float = 0.0
-    edges: Vector | None = None
-    levels: Vector | None = None
+    strays: Strays | None = None
 
     @property
     def clean_share(self) -> float:
@@ -56,56 +94,56 @@ class RowNoise:
         return (1.0 - self.strayed) * self.noise.share
 
     @property
-    def finds_nothing(self) -> bool:
-        """Whether the noise explains all rows but for fractions of one."""
-        return (1.0 - self.clean_share) * self.noise.total < 1.0
+    def finds_some(self) -> bool:
+        """Whether corrupted rows make up more than fractions of one."""
+        return (1.0 - self.clean_share) * self.noise.total >= 1.0
 
-    def scale(self, prediction: Vector) -> Vector:
+    def scale(self, told: Told) -> Vector:
         """Return the size of each row's noise relative to a typical one's."""
-        return self.scale_rule.of(prediction[:, None])
+        return self.scale_rule.of(told.columns)
 
-    def odds(self, prediction: Vector, y: Vector) -> Vector:
+    def odds(self, told: Told, y: Vector) -> Vector:
         """Return how much more likely each row is corrupted than clean."""
-        scale = self.scale(prediction)
-        z = (y - prediction) / scale
-        clean = (1.0 - self.strayed) * self.noise.clean_density(z) / scale
+        scale = self.scale(told)
+        z = (y - told.value) / scale
+        clean = (1.0 - self.strayed) * self.clean_density(told, y)
         corrupted = (1.0 - self.strayed) * self.noise.corrupted_density(z) / scale
-        odds = (corrupted + self.strayed * self._anywhere(y)) / np.maximum(clean, LEAST)
+        odds = (corrupted + self.strayed * self._anywhere(told, y)) / np.maximum(clean, LEAST)
         return np.minimum(odds, MOST_ODDS)
 
-    def density(self, prediction: Vector, y: Vector) -> Vector:
+    def density(self, told: Told, y: Vector) -> Vector:
         """Return the density of y given the prediction."""
-        scale = self.scale(prediction)
-        own = _density(self.noise, (y - prediction) / scale) / scale
-        return np.asarray((1.0 - self.strayed) * own + self.strayed * self._anywhere(y))
+        scale = self.scale(told)
+        own = _density(self.noise, (y - told.value) / scale) / scale
+        return np.asarray((1.0 - self.strayed) * own + self.strayed * self._anywhere(told, y))
 
-    def pull(self, prediction: Vector, y: Vector) -> Vector:
+    def clean_density(self, told: Told, y: Vector) -> Vector:
+        """Return the density of y given the prediction, if it is clean."""
+        scale = self.scale(told)
+        return np.asarray(self.noise.clean_density((y - told.value) / scale) / scale)
+
+    def pull(self, told: Told, y: Vector) -> Vector:
         """Return how much a clean row counts: less in the tails of heavy-tailed noise."""
-        noise, z = self.noise, (y - prediction) / self.scale(prediction)
+        noise, z = self.noise, (y - told.value) / self.scale(told)
         side = np.where(z < noise.center, noise.below, noise.above)
         return t_weight(np.square((z - noise.center) / side), noise.dof)
 
-    def _anywhere(self, y: Vector) -> Vector | float:
-        if self.edges is None or self.levels is None:
-            return 0.0
-        return np.asarray(self.levels[np.searchsorted(self.edges, y, side="right")])
+    def _anywhere(self, told: Told, y: Vector) -> Vector | float:
+        return 0.0 if self.strays is None else self.strays.density(told, y)
 
 
-def read_noise(y: Vector, prediction: Vector, weight: Vector, anchor: float) -> RowNoise:
+def read_noise(y: Vector, told: Told, weight: Vector, anchor: float) -> RowNoise:
     """Return the noise that the rows ask for, each counted by its weight."""
-    found = _without_strays(y, prediction, weight, anchor)
+    view = _Rows(y, told, weight, anchor)
+    found = view.without_strays()
     if np.count_nonzero(weight) < ROWS_FOR_STRAYS:
         return found
-    edges, levels = _distribution(y, weight)
-    start = replace(found, strayed=FIRST_GUESS, edges=edges, levels=levels)
-    tried = [
-        (kind, _with_strays(start, kind, FIRST_STEPS, y, prediction, weight)) for kind in SHAPES
-    ]
-    kind, other = max(tried, key=lambda pair: _worth(pair[1], pair[0], y, prediction, weight))
-    other = _with_strays(other, kind, MORE_STEPS, y, prediction, weight)
-    gain = _worth(other, kind, y, prediction, weight) - _worth(found, None, y, prediction, weight)
-    is_better = gain > CLEARLY * float(weight.sum()) and other.clean_share > MINORITY
-    return other if is_better else found
+    of_others = view.with_strays(
+        replace(found, strayed=FIRST_GUESS, strays=_distribution(y, weight))
+    )
+    gain = view.worth(of_others) - view.worth(found)
+    is_better = gain > CLEARLY * float(weight.sum()) and of_others.clean_share > MINORITY
+    return of_others if is_better else found
 
 
 def shares_of_batches(
@@ -125,91 +163,116 @@ def shares_of_batches(
     return own
 
 
-def _without_strays(y: Vector, prediction: Vector, weight: Vector, anchor: float) -> RowNoise:
-    residual = y - prediction
-    best = _fit(residual, weight, anchor)
-    worth, chosen = best.worth, ScaleRule.even()
-    counted: Vector | None = None
-    for _ in range(SCALINGS if np.count_nonzero(weight) >= ROWS_FOR_SCALES else 0):
-        rule = _rule(prediction, residual, counted)
-        if rule.is_even:
-            break
-        scale = rule.of(prediction[:, None])
-        found = _fit(residual / scale, weight, anchor)
-        # A density in units of the scale is one over the scale in those of y.
-        price = (0.5 * np.log(weight.sum()) + PRICE) * rule.n_parameters
-        value = found.worth - float(weight @ np.log(scale)) - price
-        if value > worth:
-            best, worth, chosen = found, value, rule
-        counted = weight * found.model.posterior(residual / scale)
-    return RowNoise(best.model, chosen, anchor)
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """Values, what is told of them, and how much each counts."""
 
+    y: Vector
+    told: Told
+    weight: Vector
+    anchor: float
 
-def _with_strays(
-    start: RowNoise, kind: Kind, steps: int, y: Vector, prediction: Vector, weight: Vector
-) -> RowNoise:
-    """Return the mixture with values of other rows, by expectation maximisation."""
-    residual, at = y - prediction, start
-    if steps == FIRST_STEPS:
-        narrow = 0.5 * at.noise.scale
-        noise = replace(at.noise, below=narrow, above=narrow, center=0.0, dof=np.inf)
-        at = replace(at, noise=noise)
-    for step in range(steps):
-        own = (1.0 - at.strayed) * _density(at.noise, residual / at.scale(prediction))
-        others = at.strayed * at._anywhere(y) * at.scale(prediction)
-        stray = others / np.maximum(own + others, LEAST)
-        kept = weight * (1.0 - stray)
-        if step == 0 and steps == MORE_STEPS and not at.scale_rule.is_even:
-            at = replace(at, scale_rule=_rule(prediction, residual, kept))
-        found = _fit(residual / at.scale(prediction), kept, at.anchor, at.noise, kind)
-        share = float(np.clip(weight @ stray / weight.sum(), 1e-6, 0.95))
-        at = replace(at, noise=found.model, strayed=share)
-    return replace(at, noise=replace(at.noise, total=float(weight.sum())))
+    @cached_property
+    def residual(self) -> Vector:
+        return np.asarray(self.y - self.told.value)
 
+    def without_strays(self) -> RowNoise:
+        """Return noise of one size, or of sizes that differ, whichever the rows ask for."""
+        even = RowNoise(self._fit(self.residual, self.weight).model, ScaleRule.even(), self.anchor)
+        found, counted = [even], self.weight
+        for _ in range(SCALINGS if np.count_nonzero(self.weight) >= ROWS_FOR_SCALES else 0):
+            rule = self.rule(counted)
+            if rule.is_even:
+                break
+            scaled = self.residual / rule.of(self.told.columns)
+            noise = self._fit(scaled, self.weight).model
+            found.append(RowNoise(noise, rule, self.anchor))
+            if even.finds_some:
+                # Corrupted rows know nothing of scales: they lie where the even noise has them.
+                strays = Strays(
+                    np.array(even.noise.edges[1:]),
+                    np.array(even.noise.levels) / (1.0 - even.noise.share),
+                    around=True,
+                )
+                strayed = 1.0 - even.noise.share
+                found.append(self.with_strays(replace(found[-1], strayed=strayed, strays=strays)))
+            counted = self.weight * noise.posterior(scaled)
+        return max(found, key=self.worth)
 
-def _rule(prediction: Vector, residual: Vector, weight: Vector | None) -> ScaleRule:
-    return fit_scale_rule(prediction[:, None], np.ones(1), 0.0, residual, False, weight)
+    def with_strays(self, start: RowNoise) -> RowNoise:
+        """Return the mixture with strays of this density, by expectation maximisation."""
+        narrow = 0.5 * start.noise.scale
+        noise = replace(start.noise, below=narrow, above=narrow, center=0.0, dof=np.inf)
+        start = replace(start, noise=noise)
+        tried = [(kind, self._steps(start, kind, FIRST_STEPS)) for kind in SHAPES]
+        kind, best = max(tried, key=lambda pair: self.worth(pair[1]))
+        if not best.scale_rule.is_even:
+            kept = self.weight * (1.0 - self._stray(best))
+            best = replace(best, scale_rule=self.rule(kept))
+        return self._steps(best, kind, MORE_STEPS)
 
+    def _steps(self, at: RowNoise, kind: Kind, steps: int) -> RowNoise:
+        scaled = self.residual / at.scale(self.told)
+        for _ in range(steps):
+            stray = self._stray(at)
+            share = float(np.clip(self.weight @ stray / self.weight.sum(), 1e-6, 0.95))
+            found = self._fit(scaled, self.weight * (1.0 - stray), at.noise, kind)
+            at = replace(at, noise=found.model, strayed=share)
+        return replace(at, noise=replace(at.noise, total=float(self.weight.sum())))
 
-def _fit(
-    residual: Vector,
-    weight: Vector,
-    anchor: float,
-    near: NoiseModel | None = None,
-    kind: Kind | None = None,
-) -> FittedNoise:
-    losses = LossSummary(histogram(residual, weight, anchor)[None, None], anchor)
-    if near is None:
-        scale = WIDE * float(np.sqrt(losses.loss_quantile(0.5)))
-        scale = max(scale, 2.0 * ROUNDING * anchor)
-        near = NoiseModel(losses.total, 1.0, 0.0, scale, scale, np.inf, (-np.inf,), (0.0,))
-    return fit_noise(losses, near, kind)
+    def _stray(self, at: RowNoise) -> Vector:
+        """Return the probability that each row is a stray one."""
+        others = at.strayed * at._anywhere(self.told, self.y)
+        return np.asarray(others / np.maximum(at.density(self.told, self.y), LEAST))
+
+    def rule(self, weight: Vector) -> ScaleRule:
+        """Return how the scales of rows differ."""
+        own = np.array([False, bool(np.ptp(self.told.size) > 0)])
+        return fit_scale_rule(
+            self.told.columns, np.array([1.0, 0.0]), 0.0, self.residual, own, weight
+        )
+
+    def _fit(
+        self,
+        residual: Vector,
+        weight: Vector,
+        near: NoiseModel | None = None,
+        kind: Kind | None = None,
+    ) -> FittedNoise:
+        losses = LossSummary(histogram(residual, weight, self.anchor)[None, None], self.anchor)
+        if near is None:
+            scale = WIDE * float(np.sqrt(losses.loss_quantile(0.5)))
+            scale = max(scale, 2.0 * ROUNDING * self.anchor)
+            near = NoiseModel(losses.total, 1.0, 0.0, scale, scale, np.inf, (-np.inf,), (0.0,))
+        return fit_noise(losses, near, kind)
+
+    def worth(self, at: RowNoise) -> float:
+        """Return the log-likelihood less the price of the parameters."""
+        likely = np.log(np.maximum(at.density(self.told, self.y), LEAST))
+        price = 0.5 * np.log(self.weight.sum()) + PRICE
+        return float(self.weight @ likely - price * sum(_sizes(at)))
 
 
 def _density(noise: NoiseModel, z: Vector) -> Vector:
     return np.asarray(noise.clean_density(z) + noise.corrupted_density(z))
 
 
-def _worth(at: RowNoise, kind: Kind | None, y: Vector, prediction: Vector, weight: Vector) -> float:
-    """Return the log-likelihood less the price of the parameters."""
-    size = float(sum(_sizes(at, kind)))
-    likely = np.log(np.maximum(at.density(prediction, y), LEAST))
-    return float(weight @ likely - (0.5 * np.log(weight.sum()) + PRICE) * size)
-
-
-def _sizes(at: RowNoise, kind: Kind | None) -> Iterator[float]:
+def _sizes(at: RowNoise) -> Iterator[float]:
     yield float(at.scale_rule.n_parameters)
     yield 2.0 * float(at.noise.below != at.noise.above) + float(at.noise.dof < np.inf)
-    yield 0.5 * sum(level > 0 for level in at.noise.levels) if kind is None else 1.0
+    if at.strays is None:
+        yield 0.5 * sum(level > 0 for level in at.noise.levels)
+    else:
+        yield 1.0 + 0.5 * at.strays.around * sum(level > 0 for level in at.strays.levels)
 
 
-def _distribution(y: Vector, weight: Vector) -> tuple[Vector, Vector]:
-    """Return the density of y: edges, and levels that begin and end with zero."""
+def _distribution(y: Vector, weight: Vector) -> Strays:
+    """Return the density of y, with levels that begin and end with zero."""
     some = y[weight > 0]
     low, high = np.quantile(some, RANGE)
     if not high > low:
-        return np.array([low, np.nextafter(low, np.inf)]), np.zeros(3)
+        return Strays(np.array([low, np.nextafter(low, np.inf)]), np.zeros(3))
     edges = np.linspace(low, high, BINS + 1)
     counts, _ = np.histogram(y, edges, weights=weight)
     smooth = np.convolve(np.pad(counts, 1, mode="edge"), [0.25, 0.5, 0.25], mode="valid")
-    return edges, np.pad(smooth / (weight.sum() * np.diff(edges)), 1)
+    return Strays(edges, np.pad(smooth / (weight.sum() * np.diff(edges)), 1))

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from easyfirst.contracts import Matrix, Vector
 
@@ -84,13 +85,14 @@ def fit_scale_rule(
     reference: Vector,
     intercept: float,
     residual: Vector,
-    with_columns: bool,
+    columns: NDArray[np.bool_] | None,
     weights: Vector | None = None,
 ) -> ScaleRule:
     """Return the rule that the sizes of the residuals suggest.
 
     Regresses the logarithm of |residual|, in which corrupted rows differ from others by a little
-    and at random. `weights` leave them out once they are known.
+    and at random. `columns` have a say besides the prediction. `weights` leave corrupted rows out
+    once they are known.
     """
     size = np.abs(residual)
     weights = np.ones(size.size) if weights is None else weights
@@ -105,8 +107,8 @@ def fit_scale_rule(
     bends += [np.maximum(np.minimum(prediction, knots[-1]) - knot, 0.0) for knot in knots[1:-1]]
     features = np.column_stack(bends)
     used = np.zeros(X.shape[1], dtype=bool)
-    if with_columns:
-        used = _usable(X)
+    if columns is not None:
+        used = columns
         features = np.hstack([features, X[:, used]])
     center = np.average(features, axis=0, weights=weights)
     spread = np.sqrt(np.average(np.square(features - center), axis=0, weights=weights))
@@ -131,13 +133,11 @@ def fit_scale_rule(
     return rule
 
 
-def columns_may_speak(n_rows: int, n_features: int) -> bool:
-    """Return whether there are rows enough to give every column a say in the scale."""
-    return n_features <= MOST_COLUMNS and n_rows >= ROWS_PER_COLUMN * n_features
-
-
-def _usable(X: Matrix) -> Any:
-    """Return which columns vary without a few rows deciding about them."""
+def columns_that_may_speak(X: Matrix) -> NDArray[np.bool_] | None:
+    """Return which columns vary without a few rows deciding; None where rows are too few."""
+    n_rows, n_features = X.shape
+    if n_features > MOST_COLUMNS or n_rows < ROWS_PER_COLUMN * n_features:
+        return None
     away = np.abs(X - np.median(X, axis=0))
     spread = X.std(axis=0)
-    return (spread > 0) & (away.max(axis=0) < 12.0 * np.where(spread > 0, spread, 1.0))
+    return np.asarray((spread > 0) & (away.max(axis=0) < 12.0 * np.where(spread > 0, spread, 1.0)))
