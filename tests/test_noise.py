@@ -287,3 +287,30 @@ def test_broad_mistakes_and_a_few_rows_far_beyond_them_are_no_noise():
     model = fit_noise(losses, fit_mixture(losses, 1.0)).model
     assert model.share == pytest.approx(0.1, abs=0.02)
     assert model.scale == pytest.approx(1.0, abs=0.15)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.4])
+@pytest.mark.parametrize("noise", ["t(3)", "Laplace", "lognormal", "exponential"])
+def test_the_share_of_many_rows_is_found_around_their_own_fit(noise, share):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(40_000, 5))
+    y = X @ [1.0, -1.0, 0.5, 0.0, 2.0] + NOISE[noise](rng, len(X))
+    wrong = rng.random(len(X)) < share
+    y[wrong] += rng.uniform(-15.0, 15.0, np.count_nonzero(wrong))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = SelfPacedRegressor(engine="inline").fit(X, y)
+    assert model.corrupted_fraction_ == pytest.approx(np.mean(wrong), abs=0.02)
+
+
+def test_a_minority_of_clean_rows_does_not_get_the_noise_of_all():
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(20_000, 4))
+    y = X @ [1.0, -1.0, 0.5, 0.0] + np.exp(0.8 * X[:, 0]) * rng.normal(size=20_000)
+    wrong = rng.random(20_000) < 0.7
+    y[wrong] += rng.uniform(-200.0, 200.0, np.count_nonzero(wrong))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = SelfPacedRegressor(engine="inline").fit(X, y)
+    assert model.corrupted_fraction_ == pytest.approx(0.7, abs=0.05)
+    assert model.noise_scale_ < 3.0
