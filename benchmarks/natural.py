@@ -37,9 +37,9 @@ elevators, columns that nearly all rows agree in are left out (a note names them
 splits rows off them are predicted far beyond any y: that costs up to 5 percent in splits without
 such rows. In California housing a few rows lie a hundred standard deviations out in a heavy-tailed
 column; the slope that suits the other rows is given up for them, which costs 2 to 3 percent of the
-error in splits without such test rows and saves up to 30 percent in those with one. In one split of both
-a test row, twice as far out as any training row, is predicted 1.6 and 1.5 widths of y beyond its range.
-Solar has y = 0 in most rows: intervals are a little too narrow there.
+error in splits without such test rows and saves up to 30 percent in those with one. In one split of
+both a test row, twice as far out as any training row, is predicted 1.6 and 1.5 widths of y beyond
+its range. Solar has y = 0 in most rows: intervals are a little too narrow there.
 """
 
 
