@@ -32,6 +32,8 @@ from easyfirst.local.weighing import Whitener
 from easyfirst.schedules import Calibrated
 from easyfirst.summaries import LossSummary
 
+MANY_COLUMNS = 500  # beyond, a Gram matrix of the rows costs as much as hundreds of passes
+SAME_ROWS = 0.1  # share of the weight that may change before a matrix is that of other rows
 PROX_STRENGTH = 1e-4  # pull of the last coefficients, in rows per row
 
 
@@ -105,6 +107,7 @@ class _Rounds:
     gram: Matrix | None = None  # of the rows behind the solution
     preconditioner: Matrix | None = None  # a stand-in for the next one, as long as it serves
     is_borrowed: bool = False  # whether that is from a sample
+    drift: float = np.inf  # share of the weight that changed since that was formed, if known
     borrowed_from: Vector | None = None  # where a last round by a borrowed preconditioner began
     losses: LossSummary | None = None
     is_first: bool = True
@@ -165,13 +168,14 @@ class _Rounds:
         self.borrowed_from = None
         if self.preconditioner is not None:
             self._sweep(self.preconditioner, number)
+            self.drift += self.fit.statistics.changed_share
             self._settle(last)
             return
         self._fit_anew(number)
         self._settle(last)
         serves = self._permits_preconditioner and np.isfinite(self.progress.moved)
         if serves and self.gram is not None and is_well_conditioned(self.gram):
-            self.preconditioner, self.is_borrowed = self.gram, False
+            self.preconditioner, self.is_borrowed, self.drift = self.gram, False, 0.0
 
     def is_done(self) -> bool:
         """Return whether the pace is final and nothing moves any more."""
@@ -287,7 +291,11 @@ class _Rounds:
             self.ahead, self.fresh_whitener = (1.0 - length) * step, None
         size = float(step @ self._curve(step))
         moved = length * float(np.sqrt(max(size, 0.0) / (0.5 * self.pace.width * step.size)))
-        if self.progress.note(moved, preconditioned=self.preconditioner is not None):
+        stalled = self.progress.note(moved, preconditioned=self.preconditioner is not None)
+        # A matrix of nearly the same rows is not what holds the steps up: the scale still falls. A
+        # new one saves a few passes all the same, which is worth it where columns are few.
+        is_cheap = self.fleet.n_coef <= MANY_COLUMNS
+        if stalled and (is_cheap or self.drift > SAME_ROWS):
             self.preconditioner = None
 
     def _curve(self, direction: Vector) -> Vector:

@@ -167,6 +167,13 @@ class Fleet:
         replies = self.workers.map(steps.form, changes, self.problem)
         return (StackedStatistics.added if pooled else StackedStatistics.stack)(replies)
 
+    def pull(
+        self, point: Vector, preconditioner: Matrix, now: Weightings, before: Weightings
+    ) -> StackedStatistics:
+        """Weigh all rows by `point` and return their statistics around it, without a matrix."""
+        replies = self.workers.map(steps.pull, list(map(Change, now, before)), self.problem)
+        return StackedStatistics.around(point, preconditioner, replies)
+
     def turnover(self, now: Weightings, before: Weightings) -> list[Turnover]:
         """Weigh all rows and return those whose weight changed, batch by batch."""
         return self.workers.map(turnover, list(map(Change, now, before)), self.problem)

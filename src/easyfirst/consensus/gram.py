@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import scipy.linalg as la
@@ -22,6 +23,7 @@ SINGULAR = 1e-14
 NO_SPREAD = 1e-11
 # Reciprocal condition number of the scaled matrix from which no digit needs a second thought.
 WELL_CONDITIONED = 1e-6
+UNSURE = 100.0  # times an eigenvalue that is in question: a bound above that settles it
 LARGE_PART = 0.3  # of a column in a direction of length one
 
 
@@ -38,27 +40,78 @@ class ProximalTerm:
     strength: Vector
 
 
+@dataclass(frozen=True, eq=False)
+class Equations:
+    """The linear system of a round but for its right-hand side, which rounds may share.
+
+    `open_columns` do not vary among the weighted rows: what those say of them is rounding errors,
+    which may outweigh a proximal term. Such a coefficient stays at the term's point.
+    """
+
+    gram: Matrix  # of the weighted rows, as it was given
+    strength: Vector | None
+    objective: Objective
+    matrix: Matrix
+    open_columns: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, gram: Matrix, objective: Objective, term: ProximalTerm | None) -> Equations:
+        """Return the equations with penalty and proximal term."""
+        diagonal = objective.penalty_diagonal(len(gram))
+        matrix = gram if diagonal is None or not diagonal.any() else plus_diagonal(gram, diagonal)
+        if term is None:
+            return cls(gram, None, objective, matrix, np.zeros(0, dtype=np.intp))
+        n_slopes = len(gram) - objective.fit_intercept
+        squares = np.maximum(np.diagonal(matrix)[:n_slopes], 0.0)
+        is_open = variances(matrix, objective.fit_intercept) <= NO_SPREAD * squares
+        open_columns = np.flatnonzero(is_open)
+        matrix = plus_diagonal(matrix, term.strength)
+        if open_columns.size:
+            matrix[open_columns] = matrix[:, open_columns] = 0.0
+            matrix[open_columns, open_columns] = term.strength[open_columns]
+        return cls(gram, term.strength, objective, matrix, open_columns)
+
+    def are_those_of(self, gram: Matrix, term: ProximalTerm | None) -> bool:
+        """Return whether they serve for this matrix and term."""
+        if gram is not self.gram or term is None or self.strength is None:
+            return False
+        return np.array_equal(self.strength, term.strength)
+
+    def right_hand_side(self, rhs: Vector, term: ProximalTerm | None) -> Vector:
+        """Return what goes with the matrix."""
+        if term is None:
+            return rhs
+        if self.open_columns.size:
+            rhs = rhs - self.gram[:, self.open_columns] @ term.point[self.open_columns]
+            rhs[self.open_columns] = 0.0
+        return rhs + term.strength * term.point
+
+    @cached_property
+    def normal(self) -> NormalEquations:
+        """The same, factored when they are first solved."""
+        return NormalEquations.of(self.matrix, self.objective.fit_intercept)
+
+
 def solve(
     stats: StackedStatistics,
     objective: Objective,
     prox_term: ProximalTerm | None = None,
     start: Vector | None = None,
+    equations: Equations | None = None,
 ) -> Solution:
     """Minimise losses plus penalty with all batches at the same coefficients.
 
     In closed form where the penalty is quadratic; iteratively from `start` (zero) where it is not.
+    `equations` save their own construction.
     """
-    diagonal = objective.penalty_diagonal(stats.n_coef)
-    matrix, rhs = stats.pooled_gram, stats.pooled_rhs
-    if diagonal is not None:
-        matrix = matrix + np.diag(diagonal)
-    if prox_term is not None:
-        matrix, rhs = _with_prox_term(matrix, rhs, prox_term, objective.fit_intercept)
-    if diagonal is None:
+    if equations is None:
+        equations = Equations.of(stats.pooled_gram, objective, prox_term)
+    rhs = equations.right_hand_side(stats.pooled_rhs, prox_term)
+    if objective.penalty_diagonal(stats.n_coef) is None:
         begin = np.zeros(stats.n_coef) if start is None else start
-        z = proximal.minimise(matrix, rhs, objective, begin)
+        z = proximal.minimise(equations.matrix, rhs, objective, begin)
     else:
-        z, _ = solve_normal(matrix, rhs, objective.fit_intercept)
+        z, _ = equations.normal.solve(rhs)
     return Solution(
         z=z,
         coefs=everywhere(z, stats.n_batches),
@@ -71,25 +124,6 @@ def solve(
     )
 
 
-def _with_prox_term(
-    matrix: Matrix, rhs: Vector, term: ProximalTerm, has_intercept: bool
-) -> tuple[Matrix, Vector]:
-    """Return the equations with a proximal term.
-
-    Where a column does not vary among the weighted rows, what they say of it is rounding errors,
-    which may outweigh the term: such a coefficient stays at its point.
-    """
-    slopes = slice(len(rhs) - 1 if has_intercept else len(rhs))
-    constant = np.zeros(len(rhs), dtype=bool)
-    spread, squares = variances(matrix, has_intercept), np.diagonal(matrix)[slopes]
-    constant[slopes] = spread <= NO_SPREAD * np.maximum(squares, 0.0)
-    if constant.any():
-        rhs = rhs - matrix[:, constant] @ term.point[constant]
-        rhs[constant] = 0.0
-        matrix = matrix * np.outer(~constant, ~constant)
-    return matrix + np.diag(term.strength), rhs + term.strength * term.point
-
-
 def rank(stats: StackedStatistics, objective: Objective) -> int:
     """Return how many directions the weighted rows and the penalty determine.
 
@@ -100,7 +134,7 @@ def rank(stats: StackedStatistics, objective: Objective) -> int:
         return stats.n_coef
     if isinstance(stats.pooled_gram, Diagonal):
         return int(np.sum(stats.pooled_gram.diagonal() + penalty > 0))
-    matrix = stats.pooled_gram + np.diag(penalty)
+    matrix = plus_diagonal(stats.pooled_gram, penalty)
     return solve_normal(matrix, stats.pooled_rhs, objective.fit_intercept)[1]
 
 
@@ -125,28 +159,57 @@ def solve_normal(
     Where the matrix is singular, z is the solution of least norm in those coordinates: directions
     of which the rows say nothing get zero, as do those with an eigenvalue below `least` there.
     """
-    if not has_intercept:
-        return _Scaled.of(gram, np.diagonal(gram)).solve(rhs, least)
-    total = float(gram[-1, -1])
-    if not total > 0.0:
-        return np.zeros(len(rhs)), 0
-    mean, centred = _centred(gram)
-    scaled = _Scaled.of(centred, np.diagonal(gram)[:-1])
-    slopes, rank = scaled.solve(rhs[:-1] - mean * rhs[-1], least)
-    return np.append(slopes, rhs[-1] / total - mean @ slopes), rank + 1
+    return NormalEquations.of(gram, has_intercept).solve(rhs, least)
+
+
+@dataclass(frozen=True, eq=False)
+class NormalEquations:
+    """A positive semidefinite matrix, centred and scaled; `mean` and `total` if there are ones."""
+
+    scaled: _Scaled | None  # None if no row counts
+    mean: Vector | None = None
+    total: float = 0.0
+
+    @classmethod
+    def of(cls, gram: Matrix, has_intercept: bool) -> NormalEquations:
+        """Prepare a matrix for several right-hand sides."""
+        if not has_intercept:
+            return cls(_Scaled.of(gram, np.diagonal(gram)))
+        total = float(gram[-1, -1])
+        if not total > 0.0:
+            return cls(None)
+        mean, centred = _centred(gram)
+        return cls(_Scaled.of(centred, np.diagonal(gram)[:-1]), mean, total)
+
+    def solve(self, rhs: Vector, least: float = 0.0) -> tuple[Vector, int]:
+        """Return the solution and the rank: see `solve_normal`."""
+        if self.scaled is None:
+            return np.zeros(len(rhs)), 0
+        if self.mean is None:
+            return self.scaled.solve(rhs, least)
+        slopes, rank = self.scaled.solve(rhs[:-1] - self.mean * rhs[-1], least)
+        return np.append(slopes, rhs[-1] / self.total - self.mean @ slopes), rank + 1
+
+
+def plus_diagonal(matrix: Matrix, diagonal: Vector) -> Matrix:
+    """Return a matrix with more on its diagonal."""
+    total = matrix.copy()
+    total.flat[:: len(total) + 1] += diagonal
+    return total
 
 
 def _centred(gram: Matrix) -> tuple[Vector, Matrix]:
     """Return the means of the columns and the Gram matrix around them; the last column is ones."""
     mean = gram[:-1, -1] / gram[-1, -1]
-    return mean, gram[:-1, :-1] - gram[-1, -1] * np.outer(mean, mean)
+    centred = np.multiply.outer(gram[-1, -1] * mean, mean)
+    return mean, np.subtract(gram[:-1, :-1], centred, out=centred)
 
 
 def variances(gram: Matrix, has_intercept: bool) -> Vector:
     """Return the sums of squares of the columns, around their means if there is an intercept."""
     if not has_intercept:
         return np.asarray(np.diagonal(gram))
-    return np.asarray(np.diagonal(_centred(gram)[1]))
+    return np.asarray(np.diagonal(gram)[:-1] - np.square(gram[:-1, -1]) / gram[-1, -1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,7 +231,8 @@ class _Scaled:
         used = diagonal > NO_SPREAD * np.maximum(squares, 0.0)
         root = np.sqrt(np.where(used, diagonal, 1.0))
         scale = np.where(used, 1.0 / root, 0.0)
-        scaled = matrix * scale[:, None] * scale
+        scaled = matrix * scale[:, None]
+        scaled *= scale
         scaled[~used, ~used] = 1.0
         rounding = np.where(used, squares / np.where(used, diagonal, 1.0), 1.0)
         return cls(scaled, scale, np.maximum(rounding, 1.0))
@@ -177,13 +241,25 @@ class _Scaled:
         """Return the solution of least norm for the matrix as it was, and its rank."""
         target = rhs * self.scale
         n_unused = int(np.sum(self.scale == 0))
-        factored = _factor(self.matrix) if least == 0.0 else None
+        factored = self.factored if least == 0.0 else None
         if factored is not None and factored[1] > SINGULAR * np.max(self.rounding, initial=1.0):
             solved = lapack.dpotrs(factored[0], target, lower=True)[0] if len(target) else target
             return np.asarray(solved * self.scale), len(rhs) - n_unused
         values, basis = self.directions(least)
         solved = basis @ ((basis.T @ target) / values)
         return np.asarray(solved * self.scale), len(values) - n_unused
+
+    @cached_property
+    def factored(self) -> tuple[Matrix, float] | None:
+        """The Cholesky factor and the reciprocal condition number."""
+        return _factor(self.matrix)
+
+    def has_weak_directions(self, least: float) -> bool:
+        """Return whether an eigenvalue may lie below `least`; False is certain."""
+        if self.factored is None:
+            return True
+        # The norm of the inverse is estimated from below, rarely by more than a factor of three.
+        return bool(self.factored[1] * _norm(self.matrix) < UNSURE * max(least, SINGULAR))
 
     def directions(self, least: float = 0.0) -> tuple[Vector, Matrix]:
         """Return the eigenvalues above rounding errors and `least`, and their vectors."""
@@ -194,7 +270,7 @@ class _Scaled:
 
     def inverse_root(self, least: float = 0.0) -> Matrix:
         """Return R with R R' the inverse of the matrix as it was, zero where that is singular."""
-        factored = _factor(self.matrix) if least == 0.0 else None
+        factored = self.factored if least == 0.0 else None
         if factored is not None and factored[1] > WELL_CONDITIONED:
             return np.asarray(self.scale[:, None] * _inverse_transposed(factored[0]))
         values, basis = self.directions(least)
@@ -226,6 +302,8 @@ def without_weak_directions(
     prediction. And which columns have the largest part in those directions.
     """
     scaled = _scaled(gram, has_intercept)
+    if not scaled.has_weak_directions(least):
+        return z, np.zeros(0, dtype=np.intp)
     values, vectors = scaled.directions()
     weak = vectors[:, values <= least]
     slopes = z[: len(scaled.scale)]
@@ -352,9 +430,15 @@ def _factor(matrix: Matrix) -> tuple[Matrix, float] | None:
     """Return the lower Cholesky factor and the reciprocal condition number in the 1-norm."""
     if not len(matrix):
         return matrix, 1.0
-    # LAPACK itself: of small matrices, SciPy's checks take longer than the factor.
-    factor, failed = lapack.dpotrf(matrix, lower=True, clean=False)
+    # LAPACK itself: of small matrices, SciPy's checks take longer than the factor. It reads a
+    # matrix column by column: the transpose, which is the same, need not be turned around.
+    factor, failed = lapack.dpotrf(matrix.T, lower=True, clean=False)
     if failed:
         return None
-    reciprocal, _ = lapack.dpocon(factor, float(np.abs(matrix).sum(axis=0).max()), uplo="L")
+    reciprocal, _ = lapack.dpocon(factor, _norm(matrix), uplo="L")
     return factor, float(reciprocal)
+
+
+def _norm(matrix: Matrix) -> float:
+    """Return the largest sum of absolute values in a row of a symmetric matrix."""
+    return float(lapack.dlange("1", matrix.T))

@@ -12,7 +12,12 @@ from typing import NamedTuple
 import numpy as np
 
 from easyfirst.consensus.fleet import Fleet, Weightings
-from easyfirst.consensus.gram import inverse_diagonal, inverse_root, solve_normal
+from easyfirst.consensus.gram import (
+    inverse_diagonal,
+    inverse_root,
+    is_well_conditioned,
+    solve_normal,
+)
 from easyfirst.consensus.statistics import Diagonal
 from easyfirst.contracts import Matrix, Vector
 
@@ -68,13 +73,16 @@ def errors_of(fleet: Fleet, scatter: Scatter, gram: Matrix) -> Vector:
     outer, weight, slope = scatter
     q = fleet.n_coef
     root = inverse_root(gram, None)
-    half = root.T @ outer @ root
+    inverse = root @ root.T
     shift = fleet.problem.coordinates.shift
     if shift is not None:
-        root[-1] -= shift @ root[:-1]  # the intercept is meant where the columns are zero
-    variance = np.sum(root * (root @ half), axis=1)
+        inverse[-1] -= shift @ inverse[:-1]  # the intercept is meant where the columns are zero
+    variance = np.einsum("ij,ij->i", inverse @ outer, inverse)
     few = weight / max(weight - q, 1.0)
-    unknown = np.isinf(inverse_diagonal(gram))
+    if is_well_conditioned(gram):
+        unknown = np.zeros(len(gram), dtype=bool)
+    else:
+        unknown = np.isinf(inverse_diagonal(gram))
     errors = np.sqrt(np.maximum(variance, 0.0) * few) * weight / max(slope, 0.2 * weight)
     return np.where(unknown, np.inf, errors)
 

@@ -13,12 +13,12 @@ import numpy as np
 from easyfirst.calibration import signed_quantile
 from easyfirst.consensus import gram, status
 from easyfirst.consensus.fleet import Fleet, Weightings
-from easyfirst.consensus.gram import ProximalTerm
+from easyfirst.consensus.gram import Equations, ProximalTerm
 from easyfirst.consensus.huber import KNEE
 from easyfirst.consensus.rounds import Center, OnRound, Recorder, RoundsResult
 from easyfirst.consensus.solvers import Fit
-from easyfirst.consensus.statistics import Objective
-from easyfirst.contracts import Pace, Vector
+from easyfirst.consensus.statistics import Objective, StackedStatistics
+from easyfirst.contracts import Matrix, Pace, Vector
 from easyfirst.local.weighing import NoiseRule
 from easyfirst.noise import Kind, NoiseModel, ScaleRule, clean_mass, fit_noise, likely_shares
 from easyfirst.summaries import LossSummary
@@ -27,6 +27,8 @@ MOST_ROUNDS = 25
 READINGS = 3  # rounds after which the noise is read off no more
 NARROW = 0.05  # of the noise: a knee at which Huber's middle is the median
 STILL = 0.05  # standard errors: a smaller step is the last
+SAME_ROWS = 0.02  # share of the weight that may change before rows are others
+FEW_COLUMNS = 100
 PROX_STRENGTH = 1e-4  # pull of the last coefficients, in rows per row
 
 
@@ -67,16 +69,20 @@ def settle(
     """Return how the rounds went, and the coefficients and the noise at their end."""
     recorder = Recorder(fleet, objective, "all", first=1)
     at, before = start, fleet.every_row()
-    losses = losses_at(fleet, at)
+    losses, weigher = losses_at(fleet, at), _Weigher(fleet)
+    equations: Equations | None = None
     ended = False
     for number in range(MOST_ROUNDS):
         if number < READINGS and not at.is_given:
             at = replace(at, noise=fit_noise(losses, at.noise, at.kind, at.noise).model)
         now = judged(fleet, at, losses)
-        statistics = fleet.form(now, before)
+        statistics = weigher.weigh(at.coef, now, before)
         variance = np.append(fleet.column_variance, 1.0)[: at.coef.size]
         prox_term = ProximalTerm(at.coef, PROX_STRENGTH * fleet.total_weight * variance)
-        solution = gram.solve(statistics, objective, prox_term)
+        matrix = statistics.pooled_gram
+        if equations is None or not equations.are_those_of(matrix, prox_term):
+            equations = Equations.of(matrix, objective, prox_term)
+        solution = gram.solve(statistics, objective, prox_term, equations=equations)
         step, at, before = solution.z - at.coef, replace(at, coef=solution.z), now
         losses = losses_at(fleet, at)
         ended = on_round(recorder.note(Fit(now, statistics, solution), pace_of(at.noise)))
@@ -97,6 +103,31 @@ def settle(
         is_refined=True,
     )
     return result, at
+
+
+@dataclass(eq=False)
+class _Weigher:
+    """Weighs the rows of each round, with the Gram matrix of an earlier one while it serves.
+
+    It serves while the rows are nearly the same: it then decides how fast the rounds come to rest,
+    and not where. Of few columns, a matrix costs no more than a pass over the rows.
+    """
+
+    fleet: Fleet
+    matrix: Matrix | None = None
+    drift: float = 0.0
+
+    def weigh(self, coef: Vector, now: Weightings, before: Weightings) -> StackedStatistics:
+        """Return the statistics of the weighted rows."""
+        if self.matrix is not None:
+            statistics = self.fleet.pull(coef, self.matrix, now, before)
+            self.drift += statistics.changed_share
+            if self.drift <= SAME_ROWS:
+                return statistics
+        statistics, self.drift = self.fleet.form(now, before, pooled=True), 0.0
+        if self.fleet.n_coef > FEW_COLUMNS:
+            self.matrix = statistics.matrix
+        return statistics
 
 
 def read_anew(fleet: Fleet, at: NoiseState) -> tuple[NoiseState, LossSummary]:

@@ -13,7 +13,7 @@ import numpy as np
 from easyfirst.consensus import admm, conjugate, gram, newton
 from easyfirst.consensus.admm import AdmmSettings, OnDriver
 from easyfirst.consensus.fleet import Fleet, Weightings
-from easyfirst.consensus.gram import ProximalTerm
+from easyfirst.consensus.gram import Equations, ProximalTerm
 from easyfirst.consensus.on_workers import OnWorkers
 from easyfirst.consensus.solution import Solution
 from easyfirst.consensus.statistics import Diagonal, Objective, StackedStatistics
@@ -142,6 +142,7 @@ class Pooled(Solver):
 
     known: StackedStatistics | None = None
     drift: float = 0.0
+    equations: Equations | None = None  # the last ones, which a preconditioner shares
 
     def fit_every_row(self) -> Fit:
         """Fit all rows."""
@@ -166,7 +167,10 @@ class Pooled(Solver):
 
     def solve(self, task: Task) -> Fit:
         """Solve the normal equations of all rows."""
-        solution = gram.solve(task.stats, self.objective, task.prox_term)
+        matrix, term = task.stats.pooled_gram, task.prox_term
+        if self.equations is None or not self.equations.are_those_of(matrix, term):
+            self.equations = Equations.of(matrix, self.objective, term)
+        solution = gram.solve(task.stats, self.objective, term, equations=self.equations)
         return Fit(task.now, task.stats, solution)
 
 

@@ -23,7 +23,7 @@ from easyfirst.contracts import Matrix, Run, Spread, Vector
 # threads rarely wait for each other between two calls of NumPy.
 PIECE_ENTRIES = 1 << 18
 # Pieces for Gram matrices of many columns are longer: adding up their squares costs, too.
-GRAM_ENTRIES = 1 << 20
+GRAM_ENTRIES = 1 << 22
 ROWS_FOR_MIDDLE = 256  # from which squares are summed, so that they do not cancel
 AHEAD_ENTRIES = 1 << 24  # of results that wait for their turn when several cores work on pieces
 

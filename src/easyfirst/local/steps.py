@@ -171,6 +171,18 @@ def form(block: Block, changes: Sequence[Change], problem: Problem) -> list[Stat
     return replies
 
 
+def pull(resident: Resident, change: Change, problem: Problem) -> Statistics:
+    """Weigh the rows and return their statistics around the coefficients that judge them.
+
+    `rhs` is D'R r and `square` the weighted loss, r the residuals; there is no Gram matrix.
+    """
+    counted, [counts] = weigh_and_count(Block.of(resident), [change], problem)
+    assert change.now.coef is not None
+    residual = residual_at(resident, change.now.coef, problem)
+    rhs = problem.design(resident.batch).transposed_times(counted * residual)
+    return replace(counts, rhs=rhs, square=float(counted @ np.square(residual)))
+
+
 def _gram(
     resident: Resident, row_weights: Vector, change: Change, problem: Problem
 ) -> tuple[Matrix, Vector]:
