@@ -160,6 +160,9 @@ Noise has standard deviation 1, the signal 2. Uniform corruption adds U(-30, 30)
 standard deviations out and its y is off by 15. Where 30 % are capped, the oracle leaves the capped
 rows out; the default keeps them and says in a doubt that y is cut off.
 
+A fit of R that has not ended after {patience:.0f} seconds of processor time is ended and counts as
+none, as do those that end in an error: `ltsReg` stalls or fails on samples of one-hot columns.
+
 {summary}
 
 {missing}| cell | easyfirst | {peers} | unfinished | doubted | coverage |
@@ -186,6 +189,7 @@ def page(lines: list[Line], samples: int) -> str:
     missing = f"Left out because not installed: {', '.join(absent)}.\n\n" if absent else ""
     return PAGE.format(
         samples=samples,
+        patience=_robustbase.PATIENCE,
         summary=summary,
         missing=missing,
         peers=" | ".join(PEERS),
