@@ -196,6 +196,15 @@ def test_a_class_without_certain_rows_has_the_rate_of_the_others():
     assert noise.matrix[1, 0] > 0.3
 
 
+def test_a_class_of_which_no_row_is_certain_looks_half_wrong_and_is_in_doubt():
+    rng = np.random.default_rng(0)
+    seen = np.minimum(rng.uniform(0.0, 0.9, 8000), 0.52)  # of class 1: a plateau, and never sure
+    given = (rng.random(8000) < seen).astype(int)
+    noise = estimate_noise(np.stack([1 - seen, seen], axis=1), given, np.ones(8000))
+    assert noise.matrix[1, 0] > 0.4
+    assert 1 in noise.in_doubt
+
+
 def test_no_errors_among_the_surest_rows_are_believed_unless_many_are_right_behind():
     lines, variance = np.array([[1.0, 0.0], [0.33, 0.67]]), np.square([0.011, 0.036])
     found, _, overruled = _shrunk(lines, variance, rise=np.array([0.05, 0.1]))

@@ -33,6 +33,7 @@ UNSURE = 0.05  # standard error beyond which a rate is in doubt
 RISEN = 0.85  # of how much more frequent errors become: by how much a rate may be off, and
 MOST_OFF = 2.0  # times a rate: more than that it is not off, unless errors rise by more than
 OVERLAP = 0.12  # what the overlap of classes explains where one of them has certain rows
+NEARLY_HALF = 0.45  # a rate from which rows of a class look as if they were not certain at all
 CONTRADICTION = 0.1  # from the rate that a class has by its own rows, beyond which it is in doubt
 NO_NOISE = 0.02  # rates of errors that may as well be rows that were not certain after all
 SIGNIFICANT = norm.ppf(0.95)
@@ -93,7 +94,8 @@ def estimate_noise(probabilities: Matrix, codes: NDArray[np.intp], weight: Vecto
     if np.any(1.0 - np.diag(lines) > MOST_WRONG):
         return LabelNoise.none(n_classes, is_unidentified=True)
     matrix = _without_traces(lines, variance)
-    unsure = ((np.sqrt(variance) > UNSURE) | contradicts) & (np.diag(matrix) < 1.0)
+    rates = 1.0 - np.diag(matrix)
+    unsure = ((np.sqrt(variance) > UNSURE) | contradicts | (rates > NEARLY_HALF)) & (rates > 0.0)
     left = float(np.min(np.abs(np.linalg.eigvals(matrix))))
     if left < LEAST_INFORMATION:
         # So little would be left of the labels that the slightest error of a rate decides.
