@@ -6,6 +6,7 @@ import pickle
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +15,9 @@ import pytest
 
 from easyfirst import SelfPacedRegressor, read_parquet
 from easyfirst.errors import BadFileError
+from easyfirst.tables import read_table, reading
+from easyfirst.tables.errors import TableError
+from easyfirst.tables.reading import row_counts
 from problems import corrupted_rows
 
 
@@ -119,3 +123,17 @@ def test_mutated_files_are_refused_or_unchanged(tmp_path, kind, count, how):
     assert found["refused"] > (0.5 if (kind, how) != ("csv", "pieces") else 0.1) * count
     if kind == "parquet":  # a digit that became another is a number as good as any in CSV
         assert found["silent"] == []
+
+
+def test_a_footer_that_contradicts_itself_is_refused_in_memory_too(tmp_path, monkeypatch):
+    """Pages have checksums and the footer has none: its counts of rows must agree."""
+    path = tmp_path / "rows.parquet"
+    pq.write_table(pa.table({"a": np.arange(10.0)}), path, row_group_size=5)
+    groups = [SimpleNamespace(num_rows=5), SimpleNamespace(num_rows=5)]
+    footer = SimpleNamespace(num_rows=5, num_row_groups=2, row_group=groups.__getitem__)
+    with pytest.raises(pa.ArrowInvalid, match="contradict each other"):
+        row_counts(footer)
+    assert read_table(path).num_rows == 10
+    monkeypatch.setattr(reading, "row_counts", lambda found: [5])
+    with pytest.raises(TableError, match="it holds 10 rows and tells of 5"):
+        read_table(path)
