@@ -414,3 +414,16 @@ def test_a_batch_that_is_off_does_not_make_rows_of_other_batches_look_wrong():
     model = paced().fit(X, y, batches=batches)
     assert np.mean(~model.selected_[batches == 0]) > 0.95
     assert np.mean(model.selected_[batches > 0]) > 0.98
+
+
+def test_a_model_of_sizes_does_not_make_a_bad_first_judge_look_good():
+    # Many values times ten grow with y: X tells how far off a judge is that follows them.
+    rng = np.random.default_rng(25)
+    X = rng.uniform(0.0, 6.0, (600, 3))
+    truth = np.exp(0.5 * X[:, 0])
+    y = truth * (1.0 + 0.02 * rng.standard_normal(600))
+    wrong = rng.random(600) < 0.4
+    y[wrong] *= 10.0
+    model = paced(start=None).fit(X, y)
+    assert np.mean(~model.selected_[wrong]) > 0.7
+    assert np.mean(model.selected_[~wrong]) > 0.8

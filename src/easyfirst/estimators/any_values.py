@@ -220,7 +220,9 @@ class _View:
         """One unit in which residuals are counted."""
         return spread_of(self.rows.y, self.rows.weight)
 
-    def look(self, prediction: Vector, clean: Vector | float = 1.0) -> _Look:
+    def look(
+        self, prediction: Vector, clean: Vector | float = 1.0, with_sizes: bool = True
+    ) -> _Look:
         """Return noise and weights, every row being judged by the share of its batch.
 
         Batches that are off as a whole, and values that too many rows share, would pass for a part
@@ -230,8 +232,10 @@ class _View:
         rows, rule = self.rows, self.settings.regularizer
         agrees = batches_that_agree(rows, prediction)
         speaks = np.where(agrees & ~np.isin(rows.y, self.shared), rows.weight, 0.0)
-        sizes = told_sizes(rows, self.fits, rows.y - prediction, speaks * clean)
-        told = Told(prediction, sizes)
+        told = Told.even(prediction)
+        if with_sizes:
+            sizes = told_sizes(rows, self.fits, rows.y - prediction, speaks * clean)
+            told = Told(prediction, sizes)
         noise = read_noise(rows.y, told, speaks, self.anchor)
         odds = noise.odds(told, rows.y)
         for value in self.shared:
@@ -295,7 +299,8 @@ def _first_judge(view: _View) -> _Judge:
     Wrong values should have little hold on it. Where many look wrong, the one that makes the values
     most likely is taken of several: the estimator as it is, for the first may have missed what the
     rows follow, and trees with larger leaves, in which chance gathers wrong values less often.
-    Where some batches disagree with the others, one of the others alone is tried.
+    Where some batches disagree with the others, one of the others alone is tried. They are compared
+    without a model of sizes, which could tell how far a bad judge is off and make it look good.
     """
     rows, settings = view.rows, view.settings
     robust = HistGradientBoostingRegressor(
@@ -313,7 +318,8 @@ def _first_judge(view: _View) -> _Judge:
         first = (settings.estimator, replace(rows, y=near))
 
     def seen(judge: Any, asked: Rows) -> _Judge:
-        return _Judge(judge, asked, view.look(view.fits.ask(judge, asked, asked.weight)))
+        prediction = view.fits.ask(judge, asked, asked.weight)
+        return _Judge(judge, asked, view.look(prediction, with_sizes=False))
 
     best = seen(*first)
     agree = batches_that_agree(rows, best.look.told.value)
@@ -322,7 +328,8 @@ def _first_judge(view: _View) -> _Judge:
     if not agree.all():
         judge, asked = first
         candidates.append((judge, replace(asked, weight=np.where(agree, rows.weight, 0.0))))
-    return max([best, *(seen(*each) for each in candidates)], key=lambda each: each.look.likely)
+    best = max([best, *(seen(*each) for each in candidates)], key=lambda each: each.look.likely)
+    return replace(best, look=view.look(best.look.told.value))
 
 
 def batches_that_agree(rows: Rows, prediction: Vector) -> NDArray[np.bool_]:
