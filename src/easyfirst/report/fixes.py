@@ -9,7 +9,7 @@ rule and the chance that the row is clean.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,6 @@ from scipy.special import logsumexp
 
 from easyfirst.contracts import Matrix, Vector
 from easyfirst.report.digits import resolution
-from easyfirst.report.grid import Grid
 from easyfirst.report.mistakes import (
     FACTORS,
     NOTICED,
@@ -26,17 +25,12 @@ from easyfirst.report.mistakes import (
     RowsInQuestion,
     SwapPartner,
     as_matrix,
-    clean_parts,
     common_factor,
-    decimal,
     distance,
-    is_listed,
-    log_ratios,
     mistakes_in,
     nearest_listed,
     slope_at,
 )
-from easyfirst.report.true_values import CleanRows, TrueValues
 from easyfirst.report.wording import number
 from easyfirst.transforms import IDENTITY, TargetTransform
 
@@ -45,21 +39,17 @@ LARGE = 5.0  # ... of an error of at least so many noise scales: smaller ones fi
 # A long tail on one side looks like a small factor, for which its rows vouch together.
 CLEAR, SUGGESTED_NEARBY = 8.0, 0.8  # noise scales below which a fix must be more probable
 PRIOR_ROWS = 8.0  # rows' worth of the prior in the counts of the kinds
-ROUNDS = 15
+ROUNDS = 30
 FEWEST_ALIKE = 3  # rows that make a common factor
 REACH = 0.3  # half-width, in logarithms, in which factors count as alike
-NARROWEST, WIDEST = 0.02, 0.12  # spread of a common factor's logarithm
+NARROWEST, WIDEST = 0.02, 0.2  # spread of a common factor's logarithm
 LEAST_FACTOR = np.log(1.5)
 SEARCHED = 4.0  # log-likelihood that a factor found by looking everywhere gains by chance
 MOST_LEARNED = 20_000  # rows, evenly spread, from which the counts are learned
 BLOCK_ROWS = 20_000
-ROUNDS_OF_TRUTH = 4
-ROUNDS_OF_RATIO = 3
-EARNED = 2.0  # log-likelihood by which a kind, as usual as can be, must explain rows better
-LEAST_ROWS = 1.0
-NO_FIX: frozenset[str] = frozenset()
-UNSEEN = 20.0  # clean rows beside each wrong one where they are not known
-LEAST_PART = 0.01  # rows of the prior in each part of the clean ones
+# Log-likelihood that a factor must gain, once and per row, over another that could stand for it.
+GAINED, GAINED_PER_ROW = 3.0, 1.0
+LEAST_ROWS = 0.5  # of a factor before it can compete with another
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,29 +73,24 @@ class Fixes:
 
 
 @dataclass(frozen=True, eq=False)
-class Learned:
-    """How many rows are of each kind, then of each part of clean ones, and where true values lie.
+class Lesson:
+    """How many rows are of each kind, and the factor (logarithm, spread) that rows share.
 
-    `belief` holds the probabilities of the kinds in the rows that were learned from.
+    `belief` holds the probabilities of the kinds in the rows that were learned from; `left_out` are
+    the fixes by factors for which others stand.
     """
 
     counts: Vector
     belief: Matrix
-    truth: TrueValues
-    log_likelihood: float
-
-
-@dataclass(frozen=True, eq=False)
-class Lesson:
-    """What was learned, and the factor (logarithm, spread) that rows share, if there is one."""
-
-    learned: Learned
     ratio: tuple[float, float] | None = None
+    left_out: frozenset[str] = frozenset()
 
     def kinds(self, rows: RowsInQuestion) -> list[Mistake]:
         """Return the kinds of mistake for some rows."""
         kinds = mistakes_in(rows)
-        return kinds if self.ratio is None else [*kinds, common_factor(rows, *self.ratio)]
+        if self.ratio is not None:
+            kinds.append(common_factor(rows, *self.ratio))
+        return _without(kinds, self.left_out)
 
 
 def likely_fixes(
@@ -116,7 +101,6 @@ def likely_fixes(
     quality: Vector | None = None,
     above: Vector | None = None,
     others: Vector | None = None,
-    clean: Vector | None = None,
     partners: Sequence[SwapPartner] = (),
     transform: TargetTransform = IDENTITY,
 ) -> Fixes:
@@ -134,9 +118,6 @@ def likely_fixes(
         The target in the row above each of these. None: unknown.
     others
         The target in all rows of the table, these included. None: only these are known.
-    clean
-        How far the rows that look clean are from their predictions, in noise scales, which tells
-        how far true values may be. None: as far as noise usually takes them.
     partners
         Columns that the target may have changed places with.
     transform
@@ -153,10 +134,9 @@ def likely_fixes(
         return Fixes.none(0)
     rows = _rows(given, predicted, scale, quality, above, others, partners, transform)
     few = np.linspace(0, given.size - 1, min(given.size, MOST_LEARNED)).astype(np.intp)
-    seen = CleanRows.usual(UNSEEN * given.size) if clean is None else CleanRows.of(clean)
-    lesson = _lesson(rows.some(few), seen)
+    lesson = _learned(rows.some(few))
     if given.size == few.size:
-        return _chosen(rows, lesson, lesson.learned.belief)
+        return _chosen(rows, lesson, lesson.belief)
     blocks = [
         _chosen(rows.some(np.arange(i, min(i + BLOCK_ROWS, given.size))), lesson)
         for i in range(0, given.size, BLOCK_ROWS)
@@ -188,7 +168,6 @@ def _rows(
     table = np.sort(whole)
     equal = _between(table, given, given)
     clean = np.zeros(given.size) if quality is None else np.asarray(quality)
-    grid = Grid.of(_rest(table, given))
     error = np.maximum(np.abs(distance(transform, given, predicted)), scales)
     around = 3.0 * scales / np.exp(slope_at(transform, given, predicted))
     return RowsInQuestion(
@@ -204,20 +183,11 @@ def _rows(
         usual_share=float(np.median(_between(table, table, table))) / table.size,
         n_rows=table.size,
         n_wrong=given.size,
-        step=grid.step or resolution(given),
-        grid=grid,
+        step=resolution(given),
         sizes=ErrorSizes.of(error, np.where(error >= NOTICED * scales, 1.0 - clean, 0.0)),
         partners=partners,
         transform=transform,
     )
-
-
-def _rest(table: Vector, given: Vector) -> Vector:
-    """Return the sorted values but some of them."""
-    order = np.sort(given)
-    first = np.searchsorted(table, order, "left")
-    repeat = np.arange(order.size) - np.searchsorted(order, order, "left")
-    return np.delete(table, np.minimum(first + repeat, table.size - 1))
 
 
 def _between(table: Vector, low: Vector, high: Vector) -> Vector:
@@ -257,112 +227,131 @@ def _matter(rows: RowsInQuestion) -> Vector:
     return np.where(noticed, 1.0 - rows.quality, 0.0)
 
 
-def _learned_counts(
-    rows: RowsInQuestion, kinds: Sequence[Mistake], clean: CleanRows, held: frozenset[str]
-) -> Learned:
-    """Return how many rows are of each kind, and of each part of clean ones.
+def _counts(rows: RowsInQuestion, kinds: Sequence[Mistake]) -> tuple[Vector, Matrix]:
+    """Return how many of these rows are of each kind, with the prior's rows among them.
 
-    Expectation maximisation, in which a row's own belief rests on what the other rows vouch for.
-    Kinds whose fix is `held` stay as common as the prior has them.
+    Also return each row's own belief, for which the other rows vouch and not the row itself.
     """
     prior = np.array([kind.prior for kind in kinds])
-    parts = np.maximum(TrueValues.expected().rows, LEAST_PART)
-    prior = np.append(PRIOR_ROWS * prior / prior.sum(), parts)
-    n_kinds, own = len(kinds), clean_parts(rows)
-    matter = _matter(rows)[:, None] * np.append(
-        [kind.fix not in held for kind in kinds], np.ones(parts.size)
-    )
-    counts = prior.copy()
+    prior = PRIOR_ROWS * prior / prior.sum()
+    density = as_matrix([kind.log_density for kind in kinds])
+    matter = _matter(rows)[:, None]
+    belief = _belief(density, prior)
     for _ in range(ROUNDS):
-        counts[n_kinds:] = parts + clean.shared(counts[n_kinds:])
-    truth, belief, density = TrueValues(counts[n_kinds:]), np.empty(0), own
-    for _ in range(ROUNDS_OF_TRUTH):
-        each = as_matrix([kind.log_density(truth) for kind in kinds])
-        density = np.concatenate([each, own], axis=1)
-        belief = _belief(density, counts)
-        for _ in range(ROUNDS):
-            shared = clean.shared(counts[n_kinds:])
-            counts = prior + np.sum(matter * belief, axis=0)
-            counts[n_kinds:] += shared
-            belief = _belief(density, counts - matter * belief)
-        truth = TrueValues(counts[n_kinds:])
-    share = counts / counts.sum()
-    with np.errstate(divide="ignore"):
-        likely = float(_matter(rows) @ logsumexp(density + np.log(share), axis=1))
-    return Learned(counts, belief, truth, likely + clean.log_likelihood(share[n_kinds:]))
+        counts = prior + np.sum(matter * belief, axis=0)
+        belief = _belief(density, counts - matter * belief)
+    return prior + np.sum(matter * belief, axis=0), belief
 
 
 def _belief(density: Matrix, counts: Matrix | Vector) -> Matrix:
     """Return the probability of every kind in every row, given how often others are of it."""
     with np.errstate(divide="ignore"):
-        joint = density + np.log(np.maximum(counts, 1e-300))
+        joint = density + np.log(counts)
     return np.asarray(np.exp(joint - logsumexp(joint, axis=1, keepdims=True)))
 
 
-def _lesson(rows: RowsInQuestion, clean: CleanRows) -> Lesson:
+def _learned(rows: RowsInQuestion) -> Lesson:
     """Learn how common the kinds are, and whether rows share a factor that none of them has."""
     kinds = mistakes_in(rows)
-    lesson = _with_earned(rows, kinds, clean)
+    lesson = Lesson(*_counts(rows, kinds))
     matter = _matter(rows)
-    before, best = lesson.learned.log_likelihood, -np.inf
-    by_chance = SEARCHED + np.log(max(float(matter.sum()), 1.0))
-    fixed = np.array([bool(kind.fix) for kind in kinds])
-    without_rule = 1.0 - lesson.learned.belief[:, : len(kinds)][:, fixed].sum(axis=1)
-    for unexplained in (matter, matter * without_rule):
+    # Rows that all come near a factor are what a common one is learned from, not its rival.
+    rivals = [kind for kind in kinds if not kind.near]
+    before = _explained(rows, rivals, matter)
+    best = SEARCHED + np.log(max(float(matter.sum()), 1.0))  # what chance would gain
+    without_rule = np.array([not kind.fix for kind in kinds])
+    for unexplained in (matter, matter * lesson.belief[:, without_rule].sum(axis=1)):
         ratio = _most_common_ratio(rows, unexplained)
         if ratio is None:
             continue
-        for _ in range(ROUNDS_OF_RATIO):
-            tried = _learned_counts(rows, [*kinds, common_factor(rows, *ratio)], clean, NO_FIX)
-            ratio = _refined(rows, ratio, matter * tried.belief[:, len(kinds)])
-        found = _with_earned(rows, [*kinds, common_factor(rows, *ratio)], clean)
-        after, claimed = found.learned.log_likelihood, found.learned.counts[len(kinds)]
-        claimed = 0.0 if is_listed(ratio[0]) else claimed
-        # Errors of all sizes gather somewhere, which explains each of many rows a little better.
-        if after > max(best, before + max(by_chance, claimed)):
-            lesson, best = replace(found, ratio=ratio), after
-    return lesson
+        common = common_factor(rows, *ratio)
+        after = _explained(rows, [*rivals, common], matter)
+        if after - before > best:
+            lesson = Lesson(*_counts(rows, [*kinds, common]), ratio)
+            best = after - before
+    return _with_fewer_factors(rows, lesson)
 
 
-def _with_earned(rows: RowsInQuestion, kinds: Sequence[Mistake], clean: CleanRows) -> Lesson:
-    """Let rows vouch for others of their kind only where together they earn it.
+def _without(kinds: Sequence[Mistake], left_out: frozenset[str]) -> list[Mistake]:
+    """Return the kinds but some fixes, and but near misses of these."""
+    return [each for each in kinds if not left_out & {each.fix, each.near}]
 
-    Where kinds explain rows about equally well, chance makes one of them common and the other
-    rare: few rows of twelve times the value beside many of ten times. Kinds that the rows are
-    explained nearly as well without are no more common than the prior has them.
+
+def _with_fewer_factors(rows: RowsInQuestion, lesson: Lesson) -> Lesson:
+    """Leave out factors whose rows another factor explains nearly as well.
+
+    Where the noise is wide, a row alone cannot tell 12 from 10. All rows together can, and few
+    tables hold both.
     """
-    n = max(float(_matter(rows).sum()), 1.0)
-    usual = {kind.fix: kind.prior for kind in reversed(kinds)}
-    price = {fix: EARNED + 0.5 * np.log(n) - np.log(prior) for fix, prior in usual.items()}
-
-    def found(held: frozenset[str]) -> tuple[float, frozenset[str], Learned]:
-        learned = _learned_counts(rows, kinds, clean, held)
-        paid = sum(price[fix] for fix in _present(kinds, learned) - held)
-        return learned.log_likelihood - paid, held, learned
-
-    best = found(NO_FIX)
+    matter = _matter(rows)
     while True:
-        score, held, learned = best
-        others = [found(held | {fix}) for fix in sorted(_present(kinds, learned) - held)]
-        better = max(others, key=lambda each: each[0], default=best)
-        if better[0] <= score:
-            return Lesson(learned)
-        best = better
+        kinds = lesson.kinds(rows)
+        loser = _superfluous(kinds, lesson.counts, matter)
+        if loser is None:
+            return lesson
+        left_out = lesson.left_out | {loser}
+        lesson = Lesson(*_counts(rows, _without(kinds, left_out)), lesson.ratio, left_out)
 
 
-def _present(kinds: Sequence[Mistake], learned: Learned) -> set[str]:
-    """Return the fixes of which there is a row besides what the prior has."""
-    prior = sum(kind.prior for kind in kinds)
-    rows: dict[str, float] = {}
-    for kind, count in zip(kinds, learned.counts[: len(kinds)], strict=True):
-        if kind.fix:
-            rows[kind.fix] = rows.get(kind.fix, 0.0) + count - PRIOR_ROWS * kind.prior / prior
-    return {fix for fix, count in rows.items() if count > LEAST_ROWS}
+def _superfluous(kinds: Sequence[Mistake], counts: Vector, matter: Vector) -> str | None:
+    """Return the factor that is missed least, if another stands for it, or None."""
+    scaled = as_matrix([kind.log_density for kind in kinds])
+    with np.errstate(divide="ignore"):
+        whole = logsumexp(scaled + np.log(counts), axis=1)
+    density = np.exp(scaled - whole[:, None])  # of rows by a kind, over that by all kinds
+    by_fix: dict[str, list[int]] = {}
+    for place, kind in enumerate(kinds):
+        if kind.log_factor is not None:
+            by_fix.setdefault(kind.fix, []).append(place)
+    own = PRIOR_ROWS / sum(kind.prior for kind in kinds)
+    rows_of = {
+        fix: sum(counts[j] - own * kinds[j].prior for j in places) for fix, places in by_fix.items()
+    }
+    present = [fix for fix in by_fix if rows_of[fix] > LEAST_ROWS]
+    prior = {fix: float(np.log(kinds[by_fix[fix][0]].prior)) for fix in present}
+    loser, least = None, np.inf
+    for fix in present:
+        for other in present:
+            if fix == other:
+                continue
+            without = _loss(density, counts, matter, by_fix[fix], by_fix[other])
+            instead = _loss(density, counts, matter, by_fix[other], by_fix[fix])
+            beaten = without - prior[other] < instead - prior[fix]
+            apart = _distance(density, counts, matter, by_fix[fix], by_fix[other])
+            needed = GAINED_PER_ROW * rows_of[fix]
+            # Few rows earn less than a factor costs, which only a like one makes them pay.
+            rate = without / (needed + GAINED if apart < needed + GAINED else needed)
+            if beaten and rate < min(1.0, least):
+                loser, least = fix, rate
+    return loser
+
+
+def _loss(
+    density: Matrix, counts: Vector, matter: Vector, lost: Sequence[int], kept: Sequence[int]
+) -> float:
+    """Return the log-likelihood lost where some kinds' rows have to be of others."""
+    moved = counts[lost].sum()
+    share = counts[kept] / counts[kept].sum()
+    change = density[:, kept] @ (moved * share) - density[:, lost] @ counts[lost]
+    return float(-matter @ np.log(np.maximum(1.0 + change, 1e-300)))
+
+
+def _distance(
+    density: Matrix, counts: Vector, matter: Vector, lost: Sequence[int], kept: Sequence[int]
+) -> float:
+    """Return the log-likelihood lost if each row of some kinds were one of the others."""
+    by_lost, by_kept = (
+        np.maximum(density[:, places] @ (counts[places] / counts[places].sum()), 1e-300)
+        for places in (lost, kept)
+    )
+    own = matter * (density[:, lost] @ counts[lost])
+    return float(own @ np.log(by_lost / by_kept))
 
 
 def _most_common_ratio(rows: RowsInQuestion, counts: Vector) -> tuple[float, float] | None:
     """Return the logarithm of the factor that most rows share, and its spread."""
-    ratio, _ = log_ratios(rows)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        ratio = np.log(rows.given / rows.predicted)
     telling = np.isfinite(ratio) & (np.abs(ratio) > LEAST_FACTOR)
     if rows.transform.is_identity:  # others keep their sign, whatever the noise
         telling &= np.abs(rows.predicted) > 3.0 * rows.scale
@@ -383,52 +372,31 @@ def _most_common_ratio(rows: RowsInQuestion, counts: Vector) -> tuple[float, flo
     return center, float(np.clip(spread, NARROWEST, WIDEST))
 
 
-def _refined(
-    rows: RowsInQuestion, ratio: tuple[float, float], counts: Vector
-) -> tuple[float, float]:
-    """Return the factor that the rows of its kind show, of which noise tells some more exactly."""
-    found, noise = log_ratios(rows)
-    own = counts > 0.01
-    if np.sum(counts[own]) < FEWEST_ALIKE - 0.5:
-        return ratio
-    weight = counts[own] / (ratio[1] ** 2 + np.square(noise[own]))
-    center = nearest_listed(float(np.average(found[own], weights=weight)))
-    beyond = np.square(found[own] - center) - np.square(noise[own])
-    spread = float(np.sqrt(max(np.average(beyond, weights=weight), 0.0)))
-    return center, float(np.clip(spread, NARROWEST, WIDEST))
+def _explained(rows: RowsInQuestion, kinds: Sequence[Mistake], matter: Vector) -> float:
+    """Return the log-likelihood of rows by some kinds of mistake, each as common as it is here."""
+    counts, _ = _counts(rows, kinds)
+    density = as_matrix([kind.log_density for kind in kinds])
+    with np.errstate(divide="ignore"):
+        return float(matter @ logsumexp(density + np.log(counts / counts.sum()), axis=1))
 
 
 def _chosen(rows: RowsInQuestion, lesson: Lesson, belief: Matrix | None = None) -> Fixes:
-    kinds, truth = lesson.kinds(rows), lesson.learned.truth
+    kinds = lesson.kinds(rows)
     if belief is None:
-        each = as_matrix([kind.log_density(truth) for kind in kinds])
-        belief = _belief(np.concatenate([each, clean_parts(rows)], axis=1), lesson.learned.counts)
+        belief = _belief(as_matrix([kind.log_density for kind in kinds]), lesson.counts)
+    parts = as_matrix([kind.part for kind in kinds])
     fixes = list(dict.fromkeys(kind.fix for kind in kinds if kind.fix))
-    probable = np.zeros((rows.given.size, len(fixes)))
-    value = np.full(probable.shape, np.nan)
-    most = np.full(probable.shape, -1.0)
-    for place, kind in enumerate(kinds):
-        if not kind.fix:
-            continue
-        fix = fixes.index(kind.fix)
-        best, part = kind.best(truth)
-        own = belief[:, place] * part * (1.0 - rows.quality)
-        # A kind may be there several times: a factor with the spread that its rows have.
-        value[:, fix] = np.where(own > most[:, fix], best, value[:, fix])
-        most[:, fix] = np.maximum(own, most[:, fix])
-        probable[:, fix] += own
     first = [next(kind for kind in kinds if kind.fix == fix) for fix in fixes]
-    chosen = np.argmax(probable, axis=1)[:, None]
-    probability = np.take_along_axis(probable, chosen, axis=1)[:, 0]
-    values = np.take_along_axis(value, chosen, axis=1)[:, 0]
+    # A factor may be there twice: with the usual noise, and with the spread that its rows have.
+    same = np.array([[kind.fix == fix for fix in fixes] for kind in kinds], dtype=np.float64)
+    probable = (belief * parts * (1.0 - rows.quality)[:, None]) @ same
+    best = np.argmax(probable, axis=1)
+    probability = np.take_along_axis(probable, best[:, None], axis=1)[:, 0]
     large, clear = (rows.off >= size * rows.scale for size in (LARGE, CLEAR))
     needed = np.where(clear, SUGGESTED, SUGGESTED_NEARBY)
     found = Fixes.none(rows.given.size)
     for row in np.flatnonzero((probability >= needed) & large):
-        kind = first[chosen[row, 0]]
-        fixed = float(values[row])
-        if kind.value.ndim > 1:
-            fixed = float(decimal(values[[row]], rows.given[[row]])[0])
-        found.fix[row], found.cause[row] = kind.fix, kind.cause.format(number(fixed))
-        found.value[row], found.probability[row] = fixed, probability[row]
+        kind = first[best[row]]
+        found.fix[row], found.cause[row] = kind.fix, kind.cause.format(number(kind.value[row]))
+        found.value[row], found.probability[row] = kind.value[row], probability[row]
     return found

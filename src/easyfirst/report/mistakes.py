@@ -18,9 +18,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln, logsumexp
 
 from easyfirst.contracts import Matrix, Vector
-from easyfirst.report.digits import Slips, kinds_of_misreading, resolution, transposed_digits
-from easyfirst.report.grid import Grid
-from easyfirst.report.true_values import TrueValues, parts
+from easyfirst.report.digits import Slips, misread_digits, resolution, transposed_digits
 from easyfirst.report.wording import visible
 from easyfirst.transforms import IDENTITY, TargetTransform
 
@@ -29,7 +27,10 @@ MOVED = 2.0  # noise scales at least between the given and the true value
 ANY_SIZE = np.log(1e6)  # mistakes without a rule: each order of magnitude alike ...
 SIZE_ROWS = 20.0  # ... until so many rows show which one is usual
 LEAST_SPREAD = 0.7  # of the logarithms of their sizes
-TAIL = 5.0  # degrees of freedom of what varies, so that no fix hangs on a tenth of a scale
+# The tail of the noise is any decreasing density on either side: a mixture of exponential ones
+# that fall off over so many noise scales.
+TAILS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
+TAIL = 5.0  # degrees of freedom of the noise, so that no fix hangs on a tenth of a scale
 TAIL_CONSTANT = float(gammaln((TAIL + 1) / 2) - gammaln(TAIL / 2) - 0.5 * np.log(TAIL * np.pi))
 USUAL_CODES = (-1.0, -9.0, -99.0, -999.0, -9999.0, 9.0, 99.0, 999.0, 9999.0, 99999.0)
 SPIKE = 3  # equal values that make a spike, with at most a third as many others around
@@ -47,10 +48,11 @@ FACTORS: dict[float, tuple[float, str]] = {
     1.609: (0.002, "miles and kilometres"),
     4.184: (0.001, "calories and joules"),
 }
-OTHER, SIGN, SWAP, DIGIT, TRANSPOSED, CODE, COPIED = 0.30, 0.04, 0.08, 0.35, 0.04, 0.06, 0.03
-COMMON, SHARED = 0.03, 0.06
-KINDS_OF_MISREADING = 0.4, 0.1, 0.4, 0.1  # first digit: alike, any; later ones
+OTHER, SIGN, SWAP, DIGIT, TRANSPOSED, CODE, COPIED = 0.30, 0.04, 0.08, 0.12, 0.04, 0.06, 0.03
+COMMON, NOISE_TAIL, SHARED = 0.03, 0.05, 0.06
+NEAR = 8.0  # noise scales around a factor in which errors of other causes lie
 CLOSE_RATIO = 0.1  # difference of logarithms within which a shared factor is a listed one
+BY_CHANCE = 0.5  # of a mistake's own prior: that of only coming near it
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,8 +128,6 @@ class RowsInQuestion:
         Rows of the whole table, and how many of them look wrong.
     step
         In which the target is written: 0.01 for two decimals.
-    grid
-        The steps of right values.
     sizes
         How large the errors of rows that look wrong are.
     partners
@@ -147,7 +147,6 @@ class RowsInQuestion:
     n_rows: int
     n_wrong: int
     step: float
-    grid: Grid
     sizes: ErrorSizes
     partners: Sequence[SwapPartner] = field(default=())
     transform: TargetTransform = IDENTITY
@@ -167,11 +166,6 @@ class RowsInQuestion:
         """What makes a log density of fitted values one of the given values."""
         return slope_at(self.transform, self.given, self.predicted)
 
-    @cached_property
-    def unscaled(self) -> Vector:
-        """What the steps of the target say about rows that have their unit."""
-        return self.grid.log_weight(self.given)
-
     def some(self, rows: NDArray[np.intp]) -> RowsInQuestion:
         """Return some of these rows."""
         own = ("given", "predicted", "scale", "quality", "above")
@@ -183,17 +177,15 @@ class RowsInQuestion:
         parts = {name: getattr(self, name)[rows] for name in (*own, *counts)}
         return replace(self, **parts, partners=partners)
 
-    def far(self, value: Vector, predicted: Vector | None = None) -> Vector:
-        """Return how far true values are from the predictions, in noise scales."""
+    def noise(self, value: Vector, predicted: Vector | None = None) -> Vector:
+        """Return the log density of true values around the predictions."""
         center = self.predicted if predicted is None else predicted
         shape = (-1, *[1] * (np.ndim(value) - 1))
-        apart = self.transform.of(value) - self.transform.of(center).reshape(shape)
-        return np.asarray(apart / self.scale.reshape(shape))
-
-    def log_unit(self, value: Vector) -> Vector:
-        """Return what makes a log density of such distances one of given values."""
-        shape = (-1, *[1] * (np.ndim(value) - 1))
-        return np.asarray(self.transform.log_slope(value) - np.log(self.scale).reshape(shape))
+        scale = self.scale.reshape(shape)
+        far = (self.transform.of(value) - self.transform.of(center).reshape(shape)) / scale
+        bent = np.log1p(np.square(far) / TAIL)
+        density = TAIL_CONSTANT - np.log(scale) - 0.5 * (TAIL + 1.0) * bent
+        return np.asarray(density + self.transform.log_slope(value))
 
     def noticed(self, value: Vector) -> NDArray[np.bool_]:
         """Return where the given value is so far from the true one that this is no accident."""
@@ -227,53 +219,30 @@ class Mistake:
     One without a `fix` is an error that no rule explains.
 
     `fix` says what to do in words; `cause` says what probably happened, with braces where the
-    true value goes. `value` holds the true value that the mistake would have had, or several, one
-    per column; `far` is how far these are from the prediction, in noise scales, and `log_weight`
-    what the density of true values there is multiplied by. Where `far` is None, `log_weight` is
-    the log density of the given value itself. `log_factor` is that of a mistake by a factor.
+    true value goes. `part` is the share of the density that the one true value in `value` has,
+    where a kind has several. `near` is another kind's fix to which a near miss comes close, without
+    being of that kind. `log_factor` is that of a mistake by a factor.
     """
 
     fix: str
     cause: str
     prior: float
-    log_weight: Matrix
-    value: Matrix
-    far: Matrix | None = None
+    log_density: Vector
+    value: Vector
+    part: Vector
+    near: str = ""
     log_factor: float | None = None
-
-    def log_density(self, truth: TrueValues) -> Vector:
-        """Return the log density of the given values, if rows are of this kind."""
-        each = self._each(truth)
-        with np.errstate(divide="ignore"):
-            return each if each.ndim == 1 else np.asarray(logsumexp(each, axis=1))
-
-    def best(self, truth: TrueValues) -> tuple[Vector, Vector]:
-        """Return the most likely true values, and the share of the density that they have."""
-        if self.value.ndim == 1:
-            return self.value, np.ones(self.value.size)
-        each = self._each(truth)
-        place = np.argmax(each, axis=1)[:, None]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            part = np.exp(np.take_along_axis(each, place, axis=1)[:, 0] - logsumexp(each, axis=1))
-        return np.take_along_axis(self.value, place, axis=1)[:, 0], np.nan_to_num(part)
-
-    def _each(self, truth: TrueValues) -> Matrix:
-        if self.far is None:
-            return self.log_weight
-        usable = self.log_weight > NOTHING
-        found = np.full(self.log_weight.shape, NOTHING)
-        found[usable] = truth.log_density(self.far[usable]) + self.log_weight[usable]
-        return found
 
 
 def mistakes_in(rows: RowsInQuestion) -> list[Mistake]:
     """Return all kinds of mistake for some rows."""
     return [
         _without_rule(rows, OTHER, rows.sizes.log_density(rows.error) + rows.log_slope),
+        *_tails(rows),
         *_factors(rows),
-        _single(rows, _wrong_sign(rows), rows.unscaled),
+        *_single(rows, _wrong_sign(rows)),
         *_swaps(rows),
-        *_misread(rows),
+        _slips(rows, "correct one digit", "a digit misread", DIGIT, misread_digits(rows.given)),
         _slips(
             rows,
             "transpose two digits",
@@ -283,13 +252,6 @@ def mistakes_in(rows: RowsInQuestion) -> list[Mistake]:
         ),
         *_point_masses(rows),
     ]
-
-
-def clean_parts(rows: RowsInQuestion) -> Matrix:
-    """Return the log density of the given values by each part of the clean ones."""
-    far = distance(rows.transform, rows.given, rows.predicted) / rows.scale
-    weight = rows.log_slope - np.log(rows.scale) + rows.unscaled
-    return np.asarray(parts(far) + weight[:, None])
 
 
 def nearest_listed(log_ratio: float) -> float:
@@ -302,25 +264,13 @@ def nearest_listed(log_ratio: float) -> float:
     return best if abs(best - log_ratio) < CLOSE_RATIO else log_ratio
 
 
-def is_listed(log_ratio: float) -> bool:
-    """Whether this is the logarithm of a listed factor, either way."""
-    return any(abs(log_ratio) == float(np.log(factor)) for factor in FACTORS)
-
-
-def log_ratios(rows: RowsInQuestion) -> tuple[Vector, Vector]:
-    """Return the logarithms of given over predicted values, and what noise there is in them."""
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        slope = np.exp(rows.transform.log_slope(rows.predicted))
-        noise = rows.scale / slope / np.abs(rows.predicted)
-        return np.log(rows.given / rows.predicted), noise
-
-
 def common_factor(rows: RowsInQuestion, log_ratio: float, spread: float) -> Mistake:
     """Return a mistake by a factor that these rows share, with a spread known from themselves."""
     factor = float(np.exp(log_ratio))
-    found, noise = log_ratios(rows)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        width = np.hypot(spread, noise)
+        found = np.log(rows.given / rows.predicted)
+        slope = np.exp(rows.transform.log_slope(rows.predicted))
+        width = np.hypot(spread, rows.scale / slope / np.abs(rows.predicted))
         far = (found - log_ratio) / width
         bent = np.log1p(np.square(far) / TAIL)
         density = TAIL_CONSTANT - np.log(width * np.abs(rows.given)) - 0.5 * (TAIL + 1.0) * bent
@@ -329,8 +279,9 @@ def common_factor(rows: RowsInQuestion, log_ratio: float, spread: float) -> Mist
     for listed, (_, question) in FACTORS.items():
         for sign in (1.0, -1.0):
             if log_ratio == sign * float(np.log(listed)):
-                kind = _factor(rows, listed, sign < 0, COMMON, question)
-                return replace(kind, log_weight=density)
+                return replace(
+                    _factor(rows, listed, sign < 0, COMMON, question), log_density=density
+                )
     verb = "divide" if factor > 1 else "multiply"
     size = max(factor, 1.0 / factor)
     return Mistake(
@@ -338,39 +289,57 @@ def common_factor(rows: RowsInQuestion, log_ratio: float, spread: float) -> Mist
         cause=f"another unit, as in other rows ({'times' if factor > 1 else 'divided by'} "
         f"about {size:.2g})",
         prior=COMMON,
-        log_weight=density,
+        log_density=density,
         value=_rounded(rows.given / factor, 4),
+        part=np.ones(rows.given.size),
         log_factor=log_ratio,
     )
 
 
 def _without_rule(rows: RowsInQuestion, prior: float, density: Vector) -> Mistake:
-    return Mistake("", "", prior, density + rows.unscaled, np.full(rows.given.size, np.nan))
+    nothing = np.full(rows.given.size, np.nan)
+    return Mistake("", "", prior, density, nothing, np.ones(rows.given.size))
 
 
-def _single(rows: RowsInQuestion, kind: Mistake, written: Vector) -> Mistake:
-    """Return a mistake that has one true value; `written` is what the writing of values says."""
-    weight = rows.log_unit(kind.value) + written
-    weight = np.where(rows.noticed(kind.value), weight, NOTHING)
-    return replace(kind, log_weight=weight, far=rows.far(kind.value))
+def _tails(rows: RowsInQuestion) -> Iterator[Mistake]:
+    """Yield the ways in which errors fall off from where they are first noticed."""
+    beyond = np.maximum(rows.error / rows.scale - NOTICED, 0.0)
+    for side in (rows.given >= rows.predicted, rows.given < rows.predicted):
+        for excess in TAILS:
+            density = rows.log_slope - beyond / excess - np.log(excess * rows.scale)
+            prior = 0.5 * NOISE_TAIL * excess**-2 / sum(each**-2 for each in TAILS)
+            yield _without_rule(rows, prior, np.where(side, density, NOTHING))
+
+
+def _single(rows: RowsInQuestion, kind: Mistake, stretch: float = 1.0) -> Iterator[Mistake]:
+    """Yield a mistake that has one true value, and spreads values apart by `stretch`.
+
+    Beside it goes what only comes near it: where a model is wrong rather than the rows, errors of
+    all sizes gather around a factor and not right at it.
+    """
+    value = kind.value
+    noticed, whole = rows.noticed(value), np.ones(value.size)
+    density = np.where(noticed, rows.noise(value) - np.log(stretch), NOTHING)
+    yield replace(kind, log_density=density)
+    away = np.abs(distance(rows.transform, value, rows.predicted))
+    near = noticed & (away < NEAR * rows.scale)
+    width = 2.0 * NEAR * rows.scale * stretch
+    flat = np.where(near, rows.transform.log_slope(value) - np.log(width), NOTHING)
+    nothing = np.full(value.size, np.nan)
+    yield Mistake("", "", BY_CHANCE * kind.prior, flat, nothing, whole, near=kind.fix)
 
 
 def _factors(rows: RowsInQuestion) -> Iterator[Mistake]:
-    """Yield mistakes by a factor: such that were rounded afterwards, and such that were not."""
     for factor, (prior, question) in FACTORS.items():
         for inverse in (False, True):
             kind = _factor(rows, factor, inverse, prior, question)
-            times = 1.0 / factor if inverse else factor
-            rounded = np.full(rows.given.size, -float(np.log(times)))
-            yield _single(rows, kind, rounded)
-            if rows.grid.step:
-                exact = rows.grid.log_weight_of_factor(rows.given, times)
-                yield _single(rows, kind, exact + rounded)
+            yield from _single(rows, kind, 1.0 / factor if inverse else factor)
 
 
 def _wrong_sign(rows: RowsInQuestion) -> Mistake:
+    whole = np.ones(rows.given.size)
     cause = "the sign is wrong? {} fits"
-    return Mistake("change the sign", cause, SIGN, np.empty(0), -rows.given)
+    return Mistake("change the sign", cause, SIGN, NOTHING * whole, -rows.given, whole)
 
 
 def _factor(
@@ -382,8 +351,9 @@ def _factor(
         fix=f"{'multiply' if inverse else 'divide'} by {given}",
         cause=f"{f'1/{given} of' if inverse else f'{given} times'} {{}}; {question}?",
         prior=prior,
-        log_weight=np.empty(0),
+        log_density=np.full(rows.given.size, NOTHING),
         value=_rounded(rows.given * factor if inverse else rows.given / factor),
+        part=np.ones(rows.given.size),
         log_factor=float(np.log(factor)) * (-1.0 if inverse else 1.0),
     )
 
@@ -391,18 +361,17 @@ def _factor(
 def _swaps(rows: RowsInQuestion) -> Iterator[Mistake]:
     for partner in rows.partners:
         with np.errstate(invalid="ignore"):
-            far = rows.far(partner.values, partner.predicted)
+            density = rows.noise(partner.values, partner.predicted)
             # The column, too, must look more usual with the other value in it.
-            weight = _usual(partner, rows.given) - _usual(partner, partner.values)
-            weight += rows.log_unit(partner.values)
-            usable = np.isfinite(far + weight) & rows.noticed(partner.values)
+            density += _usual(partner, rows.given) - _usual(partner, partner.values)
+            usable = np.isfinite(density) & rows.noticed(partner.values)
         yield Mistake(
             fix=f"swap with {partner.name}",
             cause=f"swapped with {_quoted(partner.name)}? {{}} fits",
             prior=SWAP / len(rows.partners),
-            log_weight=np.where(usable, weight, NOTHING),
+            log_density=np.where(usable, density, NOTHING),
             value=partner.values,
-            far=far,
+            part=np.ones(rows.given.size),
         )
 
 
@@ -417,26 +386,20 @@ def _usual(partner: SwapPartner, values: Vector) -> Vector:
     return np.asarray(-0.5 * (TAIL + 1.0) * np.log1p(np.square(far) / TAIL))
 
 
-def _misread(rows: RowsInQuestion) -> Iterator[Mistake]:
-    slips = kinds_of_misreading(rows.given)
-    for each, share in zip(slips, KINDS_OF_MISREADING, strict=True):
-        yield _slips(rows, "correct one digit", "a digit misread", DIGIT * share, each)
-
-
 def _slips(rows: RowsInQuestion, fix: str, cause: str, prior: float, slips: Slips) -> Mistake:
-    """Return a mistake with several possible true values."""
+    """Return a mistake with several possible true values, of which a row knows the most likely."""
     weight = np.where(rows.noticed(slips.value), slips.weight, 0.0)
+    total = weight.sum(axis=1, keepdims=True)
     with np.errstate(divide="ignore", invalid="ignore"):
-        log_weight = np.log(weight / weight.sum(axis=1, keepdims=True))
-        log_weight += rows.log_unit(slips.value) + rows.unscaled[:, None]
-    return Mistake(
-        fix=fix,
-        cause=f"{cause}? {{}} fits",
-        prior=prior,
-        log_weight=np.where(weight > 0, log_weight, NOTHING),
-        value=slips.value,
-        far=rows.far(slips.value),
-    )
+        each = np.log(weight / total) + rows.noise(slips.value)
+    each = np.where(weight > 0, each, NOTHING)
+    best = np.argmax(each, axis=1)[:, None]
+    with np.errstate(divide="ignore"):
+        density = logsumexp(each, axis=1)
+    with np.errstate(invalid="ignore"):
+        part = np.exp(np.take_along_axis(each, best, axis=1)[:, 0] - density)
+    value = _decimal(np.take_along_axis(slips.value, best, axis=1)[:, 0], rows.given)
+    return Mistake(fix, f"{cause}? {{}} fits", prior, density, value, np.nan_to_num(part))
 
 
 def _point_masses(rows: RowsInQuestion) -> Iterator[Mistake]:
@@ -446,6 +409,7 @@ def _point_masses(rows: RowsInQuestion) -> Iterator[Mistake]:
     """
     step = np.log(rows.step)
     lost = np.full(rows.given.size, np.nan)
+    certain = np.ones(rows.given.size)
     isolated = rows.equal >= SPIKE * (rows.nearby + 1.0 + rows.n_wrong * rows.usual_share)
     isolated &= rows.equal > rows.equal_if_scaled
     usual = np.isin(rows.given, USUAL_CODES) & (rows.nearby <= rows.equal)
@@ -453,7 +417,7 @@ def _point_masses(rows: RowsInQuestion) -> Iterator[Mistake]:
     mass = np.minimum(spike, 0.5) + np.where(usual, 0.5 / len(USUAL_CODES), 0.0)
     with np.errstate(divide="ignore"):
         density = np.log(mass) - step
-    yield Mistake(MISSING_CODE, "looks like a missing code", CODE, density, lost)
+    yield Mistake(MISSING_CODE, "looks like a missing code", CODE, density, lost, certain)
     shares_it = rows.equal >= SPIKE * np.maximum(rows.n_rows * rows.usual_share, 1.0)
     shares_it &= rows.equal > rows.equal_if_scaled
     with np.errstate(divide="ignore"):
@@ -468,7 +432,7 @@ def _point_masses(rows: RowsInQuestion) -> Iterator[Mistake]:
     copied = rows.given == rows.above
     density = np.where(copied, np.minimum(-step, -by_chance), NOTHING)
     cause = "the same value as in the row above; copied?"
-    yield Mistake("treat as missing (copied)", cause, COPIED, density, lost)
+    yield Mistake("treat as missing (copied)", cause, COPIED, density, lost, certain)
 
 
 def _rounded(values: Vector, digits: int = 12) -> Vector:
@@ -476,7 +440,7 @@ def _rounded(values: Vector, digits: int = 12) -> Vector:
     return np.array([float(f"{value:.{digits}g}") for value in values.tolist()])
 
 
-def decimal(values: Vector, given: Vector) -> Vector:
+def _decimal(values: Vector, given: Vector) -> Vector:
     """Return values with as many decimals as the given ones: 18.65, not 18.650000000000006."""
     steps = [resolution(np.array([value])) for value in given.tolist()]
     decimals = [round(-float(np.log10(step))) for step in steps]
