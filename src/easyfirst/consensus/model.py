@@ -236,7 +236,7 @@ def _fit_calibrated(
     if settings.solver != "cg":
         found = find_start(fleet, objective, settings, seed, on_round)
         found, second_model = find_second_model(found)
-        opinion = second_opinion(found)
+        opinion = second_opinion(found, second_model.is_rival)
         if fleet.least_y > 0.0 and (
             judging == "choose" or (judging == "advise" and opinion.structure.is_noticed)
         ):

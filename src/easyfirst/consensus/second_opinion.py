@@ -73,8 +73,11 @@ class Opinion:
     far_rows_vote: bool = True
 
 
-def second_opinion(found: SampleFit) -> Opinion:
-    """Look for structure in the residuals; if there is some, compare with a plain robust fit."""
+def second_opinion(found: SampleFit, has_rival: bool = False) -> Opinion:
+    """Look for structure in the residuals; if there is some, compare with a plain robust fit.
+
+    With a rival of equal support the residuals depend on X, too, and no line suits both.
+    """
     sample, fit = found.sample, found.fit
     if not may_be_second_guessed(sample.fleet.problem):
         return Opinion()
@@ -102,7 +105,8 @@ def second_opinion(found: SampleFit) -> Opinion:
     among_these = structure if len(inside) == len(everyone) else _structure(found, inside)
     is_wrong = among_these.is_noticed if is_exact else among_these.is_bent
     # A minority that X singles out has to show that it is worth more than all rows, not they.
-    surely = SURELY[0 if is_minority and structure.is_noticed else 1 if is_wrong else 2]
+    is_doubtful = is_minority and structure.is_noticed
+    surely = SURELY[2 if has_rival else 0 if is_doubtful else 1 if is_wrong else 2]
     gain = table.gain(found, plain, surely)
     if len(inside) < len(everyone) and not is_wrong:
         is_dear = table.only(inside).costs(fit.solution.z, plain.coef) > PRICE
