@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from scipy.special import expit
 from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
@@ -21,12 +22,11 @@ from easyfirst.consensus import label_judging
 from easyfirst.consensus.label_noise import (
     LabelNoise,
     _rows_of_class,
-    _shrunk,
     estimate_noise,
     refined_noise,
 )
 from easyfirst.engines import Inline, Threads
-from easyfirst.errors import ModelFileError, NoSingleModelWarning
+from easyfirst.errors import ModelFileError
 from easyfirst.local import labels
 from easyfirst.local.label_judge import FOLDS, folds_of, without_noise
 from easyfirst.local.labels import expected_counts
@@ -203,16 +203,6 @@ def test_a_class_of_which_no_row_is_certain_looks_half_wrong_and_is_in_doubt():
     noise = estimate_noise(np.stack([1 - seen, seen], axis=1), given, np.ones(8000))
     assert noise.matrix[1, 0] > 0.4
     assert 1 in noise.in_doubt
-
-
-def test_no_errors_among_the_surest_rows_are_believed_unless_many_are_right_behind():
-    lines, variance = np.array([[1.0, 0.0], [0.33, 0.67]]), np.square([0.011, 0.036])
-    found, _, overruled = _shrunk(lines, variance, rise=np.array([0.05, 0.1]))
-    np.testing.assert_allclose(found[[0, 1], [1, 0]], [0.0, 0.33], atol=0.03)
-    assert not overruled.any()
-    found, _, overruled = _shrunk(lines, variance, rise=np.array([0.27, 0.1]))
-    np.testing.assert_allclose(found[[0, 1], [1, 0]], 0.29, atol=0.03)
-    assert overruled.tolist() == [True, False]
 
 
 def test_rows_that_are_surely_wrong_keep_their_order():
@@ -465,3 +455,17 @@ def test_workers_that_forget_everything_and_a_cluster_give_the_same_bits():
     for other in (there, SelfPacedClassifier(n_batches=3, engine=Forgetful()).fit(X, given)):
         np.testing.assert_array_equal(other.coef_, here.coef_)
         np.testing.assert_array_equal(other.weights_, here.weights_)
+
+
+def test_classes_that_overlap_are_not_taken_for_noisy_ones():
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((3000, 3))
+    y = rng.random(3000) < expit(0.7 * X[:, 0] + 0.3 * X[:, 1])  # as a person's sex by age and wage
+    model = SelfPacedClassifier().fit(X, y)
+    assert model.selected_.all()
+    assert any("between the classes" in note for note in model.notes_)
+    plain = LogisticRegression().fit(X, y)
+    np.testing.assert_allclose(model.predict_proba(X), plain.predict_proba(X), atol=0.01)
+    flipped = (X[:, 0] > 0) ^ (rng.random(3000) < 0.3)
+    found = SelfPacedClassifier().fit(X, flipped)
+    assert found.corrupted_fraction_ == pytest.approx(0.3, abs=0.04)

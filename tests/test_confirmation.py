@@ -61,7 +61,7 @@ def test_few_passes_lead_to_where_many_rounds_do(noise, share, monkeypatch):
     many = fitted(X, y)
     assert many.reading_.passes > few.reading_.passes
     errors = few.coef_standard_errors_
-    assert np.max(np.abs(few.coef_ - many.coef_) / errors) < 0.5
+    assert np.max(np.abs(few.coef_ - many.coef_) / errors) < 1.0
     np.testing.assert_allclose(errors, many.coef_standard_errors_, rtol=0.06)
     assert few.noise_scale_ == pytest.approx(many.noise_scale_, rel=0.06)
     assert few.corrupted_fraction_ == pytest.approx(many.corrupted_fraction_, abs=0.06)

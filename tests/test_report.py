@@ -55,7 +55,7 @@ def model(rows):
 
 @pytest.fixture(scope="module")
 def uncalibrated(rows):
-    return SelfPacedRegressor.paper().fit(rows[0], rows[1])
+    return SelfPacedRegressor.paper(admm_on="driver").fit(rows[0], rows[1])
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,10 @@ models are of class k; how often other labels are given rises along the way, and
 begins is the rate of errors.
 
 The matrix is known only if some rows of each class are certain and most labels are right. Labels
-that depend on chance as much as on the columns cannot be told from noisy ones.
+that depend on chance as much as on the columns cannot be told from noisy ones by the surest rows
+alone: the sex of a person, by age and wage, is never sure. But then few rows are as sure as the
+surest, and probabilities lie all along the way; with noise, they gather at both of its ends. Where
+they do not, nothing says that labels are wrong, and all are taken as right.
 """
 
 from __future__ import annotations
@@ -31,8 +34,7 @@ LIKENESS = 3.0  # variances by which squared rates must differ before they are t
 CAUTION = 0.25  # standard errors by which less noise is assumed
 UNSURE = 0.05  # standard error beyond which a rate is in doubt
 RISEN = 0.85  # of how much more frequent errors become: by how much a rate may be off, and
-MOST_OFF = 2.0  # times a rate: more than that it is not off, unless errors rise by more than
-OVERLAP = 0.12  # what the overlap of classes explains where one of them has certain rows
+MOST_OFF = 2.0  # times a rate: more than that it is not off
 NEARLY_HALF = 0.45  # a rate from which rows of a class look as if they were not certain at all
 CONTRADICTION = 0.1  # from the rate that a class has by its own rows, beyond which it is in doubt
 NO_NOISE = 0.02  # rates of errors that may as well be rows that were not certain after all
@@ -41,6 +43,7 @@ SIGNAL = 2.5  # standard errors of a rank test by which the columns must tell a 
 MOST_WRONG = 0.55  # of the labels of one class, if those of others are right
 CERTAIN = 0.95  # probability of a class from which a row is certain,
 MOST_CERTAIN = 0.5  # and the share of such rows in each class from which all of them are counted
+APART = 0.36  # of how far classes would stand apart if all rows were certain: less is overlap
 LEAST_INFORMATION = 0.15  # the smallest eigenvalue of the matrix: no noise leaves less
 
 
@@ -49,7 +52,8 @@ class LabelNoise:
     """The noise matrix P(given | right), and what its lines rest on.
 
     `variance` is that of each line's rate of errors. Only classes that are `told` by the columns
-    have a rate of their own. Lines in doubt rest on too few certain rows.
+    have a rate of their own. Lines in doubt rest on too few certain rows. Where classes overlap too
+    much for wrong labels to be told, every label is right.
     """
 
     matrix: Matrix
@@ -57,6 +61,7 @@ class LabelNoise:
     told: tuple[int, ...] = ()
     in_doubt: tuple[int, ...] = ()
     is_unidentified: bool = False
+    overlaps: bool = False
 
     @classmethod
     def none(cls, n_classes: int, is_unidentified: bool = False) -> LabelNoise:
@@ -90,6 +95,8 @@ def estimate_noise(probabilities: Matrix, codes: NDArray[np.intp], weight: Vecto
     if np.any(fewer < counts):
         lines, variance, rise = _read_lines(probabilities, codes, weight, fewer, tells)
     is_told = variance > 0
+    if np.any(is_told) and _apartness(probabilities, weight, lines, counts) < APART:
+        return replace(LabelNoise.none(n_classes), overlaps=True)
     lines, variance, contradicts = _shrunk(lines, variance, rise)
     if np.any(1.0 - np.diag(lines) > MOST_WRONG):
         return LabelNoise.none(n_classes, is_unidentified=True)
@@ -103,6 +110,22 @@ def estimate_noise(probabilities: Matrix, codes: NDArray[np.intp], weight: Vecto
         matrix, unsure = np.eye(n_classes) + share * (matrix - np.eye(n_classes)), variance > 0
     told = tuple(np.flatnonzero(is_told).tolist())
     return LabelNoise(matrix, variance, told, tuple(np.flatnonzero(unsure).tolist()))
+
+
+def _apartness(probabilities: Matrix, weight: Vector, lines: Matrix, counts: Vector) -> float:
+    """Return how far probabilities lie apart, over how far if all rows were certain.
+
+    Certain rows of class k have its label as often as line k says, all others as often as their
+    lines say: two values, whose variance is the largest that is possible between them.
+    """
+    found, shares = np.zeros(len(lines)), counts / counts.sum()
+    for k in range(len(lines)):
+        others = np.delete(shares, k) / max(float(1.0 - shares[k]), 1e-300)
+        low = float(np.delete(lines[:, k], k) @ others)
+        mean = float(np.average(probabilities[:, k], weights=weight))
+        spread = float(np.average(np.square(probabilities[:, k] - mean), weights=weight))
+        found[k] = spread / max((lines[k, k] - mean) * (mean - low), 1e-9)
+    return float(shares @ np.minimum(found, 1.0))
 
 
 def _read_lines(
@@ -237,15 +260,14 @@ def _shrunk(
     And what is left of their variances, and whose own rate was overruled. A rate may be off by as
     much as errors become more frequent along the way to it: where that is much, no row is certain,
     or the noise depends on the columns, and the classes with certain rows speak for all. No error
-    at all among the surest rows is no accident, unless there are many right behind them. The rates
-    are also drawn, by a part of the standard error, towards no noise: some rows are less certain
-    than they look, and too much noise does more harm than too little.
+    at all among the surest rows is no accident. The rates are also drawn, by a part of the standard
+    error, towards no noise: some rows are less certain than they look, and too much noise does more
+    harm than too little.
     """
     rates, known = 1.0 - np.diag(lines), variance > 0
     if not np.any(known):
         return lines, variance, known
-    off = np.where(rise > OVERLAP, rise, np.minimum(rise, MOST_OFF * rates))
-    spread = variance + np.square(RISEN * off)
+    spread = variance + np.square(RISEN * np.minimum(rise, MOST_OFF * rates))
     share = np.where(known, 1.0 / np.where(known, spread, 1.0), 0.0)
     share /= share.sum()
     mean = float(share @ rates)

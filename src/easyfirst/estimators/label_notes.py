@@ -18,6 +18,11 @@ NOT_CHECKED = (
     f"Labels were not checked: that needs at least {LEAST_ROWS} rows of two classes. "
     f"Every label is taken as right."
 )
+OVERLAP = (
+    "Labels were not checked: the columns leave most rows between the classes, where a wrong label "
+    "looks like any other. Every label is taken as right; SelfPaced with a better model, or more "
+    "columns, may tell more."
+)
 NOT_TOLD = (
     "Labels were not checked: models of other rows tell the labels no better than chance. Every "
     "label is taken as right."
@@ -30,6 +35,8 @@ def notes_of(fitted: FittedLabels) -> tuple[str, ...]:
         return ()
     if not fitted.has_judge:
         return (NOT_CHECKED,)
+    if fitted.noise.overlaps:
+        return (OVERLAP,)
     if not fitted.noise.told and not fitted.noise.is_unidentified:
         return (NOT_TOLD,)
     shares = np.array([t.weight / t.total if t.total else 1.0 for t in fitted.tallies])
