@@ -26,7 +26,7 @@ from easyfirst.consensus.label_noise import (
     refined_noise,
 )
 from easyfirst.engines import Inline, Threads
-from easyfirst.errors import ModelFileError
+from easyfirst.errors import ModelFileError, NoSingleModelWarning
 from easyfirst.local import labels
 from easyfirst.local.label_judge import FOLDS, folds_of, without_noise
 from easyfirst.local.labels import expected_counts
