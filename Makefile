@@ -37,7 +37,7 @@ test: lint ## Lint, tests, docstring examples and a Dask cluster: within ten min
 test-rest: $(VENV)/.heavy ## What `make test` leaves out: slow tests, Chromium, Ray, Spark
 	$(PYTEST) $(IN_PARALLEL) -m '(slow or browser) and not cluster'
 	$(PYTEST) -m 'cluster and slow' tests $(addprefix --ignore=,$(NEEDS_HEAVY))
-	$(PYTEST) -m cluster $(NEEDS_HEAVY) tests/test_torture.py
+	$(PYTEST) -m cluster $(NEEDS_HEAVY)
 
 test-all: test test-rest ## Every test
 

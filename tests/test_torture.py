@@ -45,9 +45,14 @@ def test_torture_prints_one_table_and_passes():
 
 @pytest.mark.cluster
 @pytest.mark.parametrize(
-    ("engine", "module"), [("dask", "distributed"), ("ray", "ray"), ("spark", "pyspark")]
+    "engine",
+    # Ray and Spark are installed where slow tests run.
+    [
+        "dask",
+        pytest.param("ray", marks=pytest.mark.slow),
+        pytest.param("spark", marks=pytest.mark.slow),
+    ],
 )
-def test_a_fit_whose_driver_is_killed_goes_on_with_a_fresh_cluster(engine, module):
-    pytest.importorskip(module)
+def test_a_fit_whose_driver_is_killed_goes_on_with_a_fresh_cluster(engine):
     (line,) = tortured("--only=driver", f"--engine={engine}", "--cluster-kills=1")
     assert int(line.split()[3]) >= 1
