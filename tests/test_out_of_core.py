@@ -18,6 +18,7 @@ from easyfirst.engines import Inline, OutOfCore, Threads, memory, out_of_core
 from easyfirst.engines.block_cache import BlockCache
 from easyfirst.errors import ManyPassesWarning
 from easyfirst.estimators import clusters
+from easyfirst.losses import PoissonDeviance
 from easyfirst.schedules import Geometric
 from problems import corrupted_rows
 
@@ -161,11 +162,21 @@ def test_labels_give_the_same_bits(rows, tmp_path, room):
     table = {f"x{j}": rows.X[:, j] for j in range(P)} | {"y": (rows.y > 0).astype(int)}
     pq.write_table(pa.table(table), tmp_path / "labels.parquet", row_group_size=IN_BATCH)
     source = read_parquet(tmp_path, "y", rows_per_batch=IN_BATCH)
-    ours, theirs = (
-        SelfPacedClassifier.paper(engine=engine, max_rounds=1, max_iter=3).fit(source)
-        for engine in (OutOfCore(room(6.0)), "inline")
-    )
+    settings = {"max_rounds": 1, "max_iter": 3}
+    with pytest.warns(ManyPassesWarning, match="as classes need it: give the engine a larger"):
+        ours = SelfPacedClassifier.paper(engine=OutOfCore(room(6.0)), **settings).fit(source)
+    theirs = SelfPacedClassifier.paper(engine="inline", **settings).fit(source)
     assert ours.coef_.tobytes() == theirs.coef_.tobytes()
+
+
+@pytest.mark.filterwarnings("ignore::easyfirst.errors.NoSingleModelWarning")
+def test_counts_are_read_many_times_and_a_warning_says_so(rows, tmp_path, room):
+    counts = np.random.default_rng(0).poisson(np.exp(0.3 * rows.X[:, 0])).astype(float)
+    table = {f"x{j}": rows.X[:, j] for j in range(P)} | {"y": counts}
+    pq.write_table(pa.table(table), tmp_path / "counts.parquet", row_group_size=IN_BATCH)
+    source = read_parquet(tmp_path, "y", rows_per_batch=IN_BATCH)
+    with pytest.warns(ManyPassesWarning, match=r"as PoissonDeviance\(\) needs it: give the engine"):
+        SelfPacedRegressor(loss=PoissonDeviance(), engine=OutOfCore(room(6.0))).fit(source)
 
 
 def test_a_limit_without_room_for_a_batch_is_refused_with_the_one_that_has(source, room):

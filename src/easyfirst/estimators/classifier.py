@@ -31,6 +31,7 @@ from easyfirst.estimators.plugin_params import PlugInParamsMixin
 from easyfirst.estimators.regressor import in_row_order
 from easyfirst.estimators.reporting import rows_digest
 from easyfirst.estimators.serialization import FitNote
+from easyfirst.estimators.streaming import warn_of_passes
 from easyfirst.local import labels
 from easyfirst.local.design import Coordinates
 from easyfirst.local.label_judge import with_reference
@@ -281,6 +282,7 @@ class SelfPacedClassifier(
             cores_of_driver(engine) as spread,
         ):
             fleet = Fleet.meet(workers, plain, spread)
+            warn_of_passes(workers, "a dozen times or more, as classes need it:")
             validation.record_columns(self, source, fleet.n_features)
             values, counts = count_classes(fleet)
             self.classes_ = _classes(values, classes)

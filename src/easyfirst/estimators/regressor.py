@@ -422,7 +422,7 @@ class SelfPacedRegressor(
                 settings, self.solver, sum(fleet.n_rows), fleet.n_features, by_products
             )
             exactly = bool(self.polish)
-            self._warn_of_passes(workers, settings)
+            self._warn_of_passes(workers, settings, problem.loss)
             fitted = fit_model(fleet, objective, settings, seed, exactly, runner.on_round, judging)
             clusters.store_reading(self, workers)
             if isinstance(fitted, FittedModel):

@@ -21,6 +21,7 @@ from easyfirst.estimators import clusters
 from easyfirst.estimators.findings import findings_of
 from easyfirst.local.judging import JudgedRows, ShownRows, Verdict, judge, judge_some
 from easyfirst.local.weighing import Problem, Weighting
+from easyfirst.losses import Loss
 from easyfirst.schedules import Calibrated
 from easyfirst.sources.parquet import write_rows
 from easyfirst.transforms import TRANSFORMS
@@ -37,6 +38,17 @@ class Judgement:
     weightings: tuple[Weighting, ...]
 
 
+def warn_of_passes(workers: Workers, plan: str, stacklevel: int = 4) -> None:
+    """Warn before rows are read from the disk many times: how often, and what else to do."""
+    if getattr(workers, "reads_again", False):
+        warnings.warn(
+            f"The rows do not fit into memory, and this plan reads them {plan} give the engine a "
+            f"larger memory_limit.",
+            ManyPassesWarning,
+            stacklevel=stacklevel,
+        )
+
+
 class StreamingMixin:
     """`weights_by_batch` and `write_weights`, for fits of rows that stay where they are."""
 
@@ -49,18 +61,17 @@ class StreamingMixin:
             )
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
-    def _warn_of_passes(self, workers: Workers, settings: RoundSettings) -> None:
+    def _warn_of_passes(self, workers: Workers, settings: RoundSettings, loss: Loss) -> None:
         """Warn before a plan that reads rows from the disk in every round or iteration."""
-        is_brief = isinstance(settings.schedule, Calibrated) and settings.solver == "gram"
-        if is_brief or not getattr(workers, "reads_again", False):
-            return
-        warnings.warn(
-            f"The rows do not fit into memory, and this plan reads them at least once per round, "
-            f"in up to {settings.max_rounds} rounds: use pace=None and solver='gram', which need "
-            f"few, or give the engine a larger memory_limit.",
-            ManyPassesWarning,
-            stacklevel=5,
-        )
+        if not isinstance(settings.schedule, Calibrated) or settings.solver != "gram":
+            warn_of_passes(
+                workers,
+                f"at least once per round, in up to {settings.max_rounds} rounds: use pace=None "
+                f"and solver='gram', which need few, or",
+                stacklevel=6,
+            )
+        elif not loss.quadratic:
+            warn_of_passes(workers, f"a dozen times or more, as {loss!r} needs it:", stacklevel=6)
 
     def weights_by_batch(
         self, X: Any, y: Any = None, *, engine: str | Engine | None = None
