@@ -19,6 +19,7 @@ from unittest import mock
 import numpy as np
 from _peers import DENSE, make
 
+from easyfirst.consensus import calibrated_rounds, ending, judged, noise_rounds
 from easyfirst.consensus import model as plan
 from easyfirst.consensus.fleet import Fleet
 from easyfirst.estimators import validation
@@ -122,9 +123,10 @@ PHASES = {
     (Fleet, "meet"): "describing the batches",
     (plan, "find_start"): "fits of a sample",
     (plan, "find_second_model"): "looking for a second model",
-    (plan, "run"): "rounds on all rows",
-    (plan, "polish"): "polish",
-    (plan, "_calibration"): "standard errors",
+    (calibrated_rounds, "run"): "rounds on all rows",
+    (noise_rounds, "run"): "rounds on all rows, by their noise",
+    (ending, "polish"): "polish",
+    (judged, "standard_errors"): "standard errors",
     (Fleet, "weights"): "weights of all rows",
 }
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from easyfirst import SelfPacedRegressor
-from easyfirst.consensus import model as whole_fit
+from easyfirst.consensus import other_noise
 from easyfirst.contracts import Batch, Resident
 from easyfirst.engines import OutOfCore
 from easyfirst.local import confirming, steps
@@ -57,7 +57,8 @@ def test_few_passes_lead_to_where_many_rounds_do(noise, share, monkeypatch):
     X, y = rows_with(noise, share, seed=3)
     few = fitted(X, y)
     assert few.reading_.passes <= MOST_PASSES
-    monkeypatch.setattr(whole_fit, "first_size", lambda fleet: N)  # as if the sample were all rows
+    # As if the sample were all rows.
+    monkeypatch.setattr(other_noise, "first_size", lambda fleet: N)
     many = fitted(X, y)
     assert many.reading_.passes > few.reading_.passes
     errors = few.coef_standard_errors_
@@ -85,7 +86,7 @@ def test_rows_fewer_than_a_sample_go_through_the_same_rounds_as_ever(monkeypatch
     def fails(*arguments):
         raise AssertionError("a sample that is all rows has nothing to confirm")
 
-    monkeypatch.setattr(whole_fit.confirmation, "confirm", fails)
+    monkeypatch.setattr(other_noise.confirmation, "confirm", fails)
     fitted(X[:15_000], y[:15_000])
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from easyfirst.consensus import gram, noise_rounds, status
+from easyfirst.consensus import gram, noise_rounds
 from easyfirst.consensus.fleet import Fleet, Weightings
 from easyfirst.consensus.gram import ProximalTerm, relative_range
 from easyfirst.consensus.inference import Scatter
@@ -158,18 +158,9 @@ def _concluded(
         moved = pull - float(falls @ (solution.z - at.coef))
         middle = begun.offset + (moved / float(falls[-1]) if falls[-1] > 0 else 0.0)
         state = replace(state, coef=np.append(solution.z[:-1], solution.z[-1] + middle))
-    note = recorder.note(Fit(now, statistics, solution), noise_rounds.pace_of(at.noise))
-    rounds = note.round
-    result = RoundsResult(
-        solution=solution,
-        pace=noise_rounds.pace_of(at.noise),
-        weightings=now,
-        statistics=statistics,
-        losses=losses,
-        status=status.stopped_by_callback(rounds) if ended else status.converged(rounds),
-        history=recorder.history,
-        is_refined=True,
-    )
+    fit, pace = Fit(now, statistics, solution), noise_rounds.pace_of(at.noise)
+    recorder.note(fit, pace)
+    result = noise_rounds.result_of(fit, losses, pace, recorder, ended)
     outer = np.sum([each.outer for each in replies], axis=0)
     weight, slope = sum(each.weight for each in replies), sum(each.slope for each in replies)
     return Confirmed(result, state, losses, Scatter(outer, weight, slope))

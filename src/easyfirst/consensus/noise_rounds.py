@@ -90,19 +90,27 @@ def settle(
         still = np.sqrt(max(size, 0.0)) < STILL * at.noise.spread
         if ended or (still and number >= READINGS):
             break
-    rounds = recorder.n_rounds
     # Rows at the edge may come and go for ever; how far that moves the fit is within chance.
-    result = RoundsResult(
-        solution=solution,
-        pace=pace_of(at.noise),
-        weightings=now,
-        statistics=statistics,
+    fit = Fit(now, statistics, solution)
+    result = result_of(fit, losses, pace_of(at.noise), recorder, ended)
+    return result, at
+
+
+def result_of(
+    fit: Fit, losses: LossSummary, pace: Pace, recorder: Recorder, ended: bool
+) -> RoundsResult:
+    """Return the result of rounds that came to rest at a fit, or that a callback `ended`."""
+    rounds = recorder.n_rounds
+    return RoundsResult(
+        solution=fit.solution,
+        pace=pace,
+        weightings=fit.weightings,
+        statistics=fit.statistics,
         losses=losses,
         status=status.stopped_by_callback(rounds) if ended else status.converged(rounds),
         history=recorder.history,
         is_refined=True,
     )
-    return result, at
 
 
 @dataclass(eq=False)

@@ -8,8 +8,8 @@ from typing import Any, Protocol
 import numpy as np
 from scipy.special import stdtrit
 
+from easyfirst.consensus.fitted import Calibration
 from easyfirst.consensus.history import History
-from easyfirst.consensus.model import Calibration
 from easyfirst.consensus.status import Status
 from easyfirst.contracts import Matrix, Vector
 from easyfirst.estimators.targets import require_one

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from easyfirst.consensus.model import FittedModel
+from easyfirst.consensus.fitted import FittedModel
 from easyfirst.consensus.second_opinion import Opinion
 from easyfirst.consensus.structure import PREDICTION, Structure
 from easyfirst.consensus.transforming import Advice

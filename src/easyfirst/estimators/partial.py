@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import clone
 
 from easyfirst.consensus.drift import BatchSummary, Drift
-from easyfirst.consensus.model import Calibration
+from easyfirst.consensus.fitted import Calibration
 from easyfirst.consensus.stream import Reservoir, Stream, Sums, contradicts
 from easyfirst.contracts import Matrix, Vector
 from easyfirst.errors import DriftWarning

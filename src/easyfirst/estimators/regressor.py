@@ -13,9 +13,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from easyfirst.callbacks import Callback
+from easyfirst.consensus.fitted import Calibration, FittedModel
 from easyfirst.consensus.fleet import Fleet
 from easyfirst.consensus.history import History
-from easyfirst.consensus.model import Calibration, FittedModel, Judging, fit_model
+from easyfirst.consensus.model import Judging, fit_model
 from easyfirst.consensus.outputs import OutputObjective
 from easyfirst.consensus.rounds import Center, RoundSettings
 from easyfirst.consensus.statistics import Objective, StackedStatistics

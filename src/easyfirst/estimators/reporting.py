@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
+from easyfirst.consensus.fitted import Calibration
 from easyfirst.consensus.history import History
-from easyfirst.consensus.model import Calibration
 from easyfirst.consensus.status import Status
 from easyfirst.contracts import Source, Vector
 from easyfirst.estimators import validation

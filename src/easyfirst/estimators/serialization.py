@@ -19,8 +19,8 @@ import sklearn
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from easyfirst.consensus.fitted import Calibration
 from easyfirst.consensus.history import History, IterationRecord, RoundRecord
-from easyfirst.consensus.model import Calibration
 from easyfirst.consensus.status import Status
 from easyfirst.consensus.transforming import Advice
 from easyfirst.estimators import parameters

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from easyfirst.consensus.model import FittedModel
+from easyfirst.consensus.fitted import FittedModel
 from easyfirst.consensus.rounds import RoundSettings
 from easyfirst.estimators.callback_runner import CallbackRunner
 from easyfirst.local.design import Coordinates

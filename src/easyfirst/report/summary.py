@@ -11,7 +11,7 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
-from easyfirst.consensus.model import Calibration
+from easyfirst.consensus.fitted import Calibration
 from easyfirst.estimators.findings import Findings
 from easyfirst.report.verdict import corrupted_share
 from easyfirst.report.wording import number, percent, visible
