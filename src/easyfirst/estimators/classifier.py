@@ -28,9 +28,9 @@ from easyfirst.estimators.clusters import SharedEngineMixin
 from easyfirst.estimators.label_reporting import LabelReportingMixin
 from easyfirst.estimators.partial_labels import PartialLabelsMixin
 from easyfirst.estimators.plugin_params import PlugInParamsMixin
-from easyfirst.estimators.regressor import in_row_order
 from easyfirst.estimators.reporting import rows_digest
 from easyfirst.estimators.serialization import FitNote
+from easyfirst.estimators.storing import in_row_order
 from easyfirst.estimators.streaming import warn_of_passes
 from easyfirst.local import labels
 from easyfirst.local.design import Coordinates

@@ -3,38 +3,34 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Sequence
-from typing import Any, Literal, Self, overload
+from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
 
 from easyfirst.callbacks import Callback
-from easyfirst.consensus.fitted import Calibration, FittedModel
+from easyfirst.consensus.fitted import FittedModel
 from easyfirst.consensus.fleet import Fleet
-from easyfirst.consensus.history import History
 from easyfirst.consensus.model import Judging, fit_model
 from easyfirst.consensus.outputs import OutputObjective
 from easyfirst.consensus.rounds import Center, RoundSettings
-from easyfirst.consensus.statistics import Objective, StackedStatistics
+from easyfirst.consensus.statistics import Objective
 from easyfirst.consensus.transforming import Advice
-from easyfirst.contracts import Engine, Matrix, Source, Vector
+from easyfirst.contracts import Engine, Source
 from easyfirst.engines.blas import one_blas_thread
 from easyfirst.engines.embedded import cores_of_driver
-from easyfirst.errors import NoSingleModelWarning, RankWarning
 from easyfirst.estimators import checkpoints, clusters, parameters, targets, validation
 from easyfirst.estimators.callback_runner import CallbackRunner
 from easyfirst.estimators.clusters import SharedEngineMixin
-from easyfirst.estimators.notes import advice_notes, choice_note, doubts_of, notes_of
+from easyfirst.estimators.notes import choice_note
 from easyfirst.estimators.partial import PartialFitMixin
 from easyfirst.estimators.plugin_params import PlugInParamsMixin
-from easyfirst.estimators.reporting import LinearReportingMixin, rows_digest
+from easyfirst.estimators.predicting import LinearPredictingMixin
+from easyfirst.estimators.reporting import LinearReportingMixin
 from easyfirst.estimators.saving import SavingMixin
-from easyfirst.estimators.serialization import FitNote
-from easyfirst.estimators.streaming import Judgement, StreamingMixin
+from easyfirst.estimators.storing import LinearStoringMixin
+from easyfirst.estimators.streaming import StreamingMixin
 from easyfirst.local.design import Coordinates
 from easyfirst.local.weighing import Problem
 from easyfirst.losses import Loss, Squared
@@ -42,23 +38,7 @@ from easyfirst.penalties import NoPenalty, Penalty, Ridge
 from easyfirst.regularizers import Hard, SelfPacedRegularizer
 from easyfirst.schedules import Calibrated, Geometric, PaceSchedule
 from easyfirst.sources import ArraySource
-from easyfirst.sources.frames import library_of, source_module
 from easyfirst.transforms import IDENTITY, TRANSFORMS, TargetTransform
-from easyfirst.typing import LazyRows, TableLike
-
-# What only a calibrated pace can tell.
-CALIBRATED_ATTRIBUTES = (
-    "noise_scale_",
-    "corrupted_fraction_",
-    "corrupted_interval_",
-    "batch_clean_share_",
-    "coef_standard_errors_",
-    "intercept_standard_error_",
-    "dispersion_",
-    "_calibration",
-)
-
-SEE = '("When to use it, and when not" in the documentation explains this.)'
 
 
 class SelfPacedRegressor(
@@ -67,6 +47,8 @@ class SelfPacedRegressor(
     StreamingMixin,
     PartialFitMixin,
     SavingMixin,
+    LinearPredictingMixin,
+    LinearStoringMixin,
     LinearReportingMixin,
     RegressorMixin,
     BaseEstimator,
@@ -432,180 +414,9 @@ class SelfPacedRegressor(
                 self._store_weights(fitted, source)
         return fitted
 
-    @overload
-    def predict(self, X: LazyRows) -> Any: ...
-
-    @overload
-    def predict(self, X: TableLike) -> Vector: ...
-
-    def predict(self, X: TableLike | LazyRows) -> Any:
-        """Return the prediction for each row: what y is expected to be.
-
-        An array; for a dask collection, a Ray Dataset or a Spark DataFrame, the same kind again,
-        not yet computed.
-        """
-        check_is_fitted(self)
-        library = library_of(X)
-        loss = self.loss or Squared()
-        if library is not None and loss.link != "identity":
-            raise TypeError(
-                f"predictions of a {library} collection are linear, and loss={loss!r} has a "
-                f"{loss.link} link: predict its parts as arrays"
-            )
-        if library is not None:
-            targets.require_one(self, f"predicting a {library} collection")
-            names = getattr(self, "feature_names_in_", None)
-            parts = (self.coef_, self.intercept_, names, self._transform)
-            return source_module(library).predict(X, *parts)
-        rows = validation.prediction_rows(self, X)
-        return self._transform.back(loss.mean(self._linear(rows)))
-
-    def _linear(self, rows: Any) -> Vector:
-        return np.asarray(rows @ self.coef_.T + self.intercept_)
-
-    @property
-    def _transform(self) -> TargetTransform:
-        return TRANSFORMS[self.target_transform_]
-
-    def predict_interval(self, X: Any, coverage: float = 0.9) -> Matrix:
-        """Return lower and upper bounds, shape (n_samples, 2), that hold for clean rows.
-
-        A new row that is not corrupted lies between them with probability `coverage`. The width
-        comes from the rows that look clean; corrupted rows can lie anywhere.
-        """
-        calibration = self._calibrated("predict_interval")
-        if not 0 < coverage < 1:
-            raise ValueError(f"coverage must lie between 0 and 1, got {coverage!r}")
-        rows = validation.prediction_rows(self, X)
-        if calibration.is_of_counts:
-            return calibration.counts.interval(self._linear(rows), coverage)
-        scale = calibration.scale_rule.of(rows)
-        bounds = scale[:, None] * np.array(calibration.bounds(coverage))
-        return self._transform.back(self._linear(rows)[:, None] + bounds)
-
-    def clean_probability(self, X: Any, y: Any) -> Vector:
-        """Return the probability that each of these rows is clean, given their y."""
-        calibration = self._calibrated("clean_probability")
-        rows = validation.prediction_rows(self, X)
-        target = self._transform.of(validation.judged_target(y, rows))
-        if calibration.is_of_counts:
-            self._require_suitable(target)
-            return calibration.counts.posterior(target, self._linear(rows))
-        scaled = (target - self._linear(rows)) / calibration.scale_rule.of(rows)
-        return np.where(calibration.is_aside(target), 0.0, calibration.noise.posterior(scaled))
-
-    def _require_suitable(self, target: Vector) -> None:
-        complaint = None if self.loss is None else self.loss.complaint(target)
-        if complaint is not None:
-            raise ValueError(f"loss={self.loss!r} {complaint}")
-
-    def _calibrated(self, method: str) -> Calibration:
-        check_is_fitted(self)
-        targets.require_one(self, method)
-        if not hasattr(self, "_calibration"):
-            raise AttributeError(
-                f"{method} needs a noise scale, which only the calibrated pace estimates: "
-                f"fit with pace=None, this model has pace={self.pace!r}"
-            )
-        calibration: Calibration = self._calibration
-        return calibration
-
     def __sklearn_tags__(self) -> Any:
         """Tell scikit-learn what this estimator takes."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.target_tags.multi_output = targets.refusal(self) is None
         return tags
-
-    def _store(self, fitted: FittedModel, coordinates: Coordinates) -> None:
-        n_outputs = fitted.fleet.problem.n_outputs
-        self.coef_, self.intercept_ = targets.to_user(coordinates, fitted.coef, n_outputs)
-        self.pace_ = fitted.rounds.pace.value
-        self.status_ = fitted.status
-        names = getattr(self, "feature_names_in_", range(self.n_features_in_))
-        names = [str(name) for name in names]
-        of_opinion = doubts_of(fitted, names)
-        self.doubts_ = (*fitted.doubts, *of_opinion, *self._undetermined(fitted))
-        of_fit = (*fitted.notes, *notes_of(fitted, names))
-        self.notes_ = (*of_fit, *advice_notes(fitted.advice))
-        self._store_history(fitted.history)
-        self._fit_note = FitNote.now(fitted.fleet.n_rows)
-        self._forget_calibration()
-        if fitted.calibration is not None:
-            self._store_calibration(fitted.calibration)
-
-    def _forget_calibration(self) -> None:
-        """Remove what an earlier fit with another schedule, or of several targets, has left."""
-        for name in (*CALIBRATED_ATTRIBUTES, "outputs_"):
-            self.__dict__.pop(name, None)
-
-    def _store_weights(self, fitted: FittedModel, source: Source) -> None:
-        """Gather the weights of rows that are in memory; keep the rule for others."""
-        for name in ("weights_", "selected_", "_rows_digest", "_judgement"):
-            self.__dict__.pop(name, None)
-        weightings = fitted.rounds.weightings
-        if isinstance(source, ArraySource):
-            self.weights_ = in_row_order(source, fitted.fleet.weights(weightings))
-            if source.rejected is not None:
-                self.weights_[source.rejected] = 0.0
-            self.selected_ = self.weights_ >= 0.5
-            self._rows_digest = rows_digest(source.X, source.y)
-        else:
-            self._judgement = Judgement(fitted.fleet.problem, tuple(weightings))
-
-    def _store_history(self, history: History) -> None:
-        self.history_ = history
-        self.n_rounds_ = history.rounds[-1].round
-        self.n_iter_ = len(history.iterations) or len(history.rounds)
-
-    def _store_calibration(self, calibration: Calibration) -> None:
-        errors = calibration.standard_errors
-        p = self.n_features_in_
-        self.noise_scale_ = calibration.noise.scale
-        if calibration.is_of_counts:
-            self.dispersion_ = calibration.counts.dispersion
-        self.corrupted_fraction_ = calibration.corrupted_fraction
-        self.corrupted_interval_ = calibration.corrupted_interval
-        self.batch_clean_share_ = np.array(calibration.batch_shares)
-        self.coef_standard_errors_ = errors[:p]
-        self.intercept_standard_error_ = float(errors[p]) if self.fit_intercept else 0.0
-        self._calibration = calibration
-
-    def _warn(self, fitted: FittedModel) -> None:
-        status = self.status_
-        if not status.converged:
-            warnings.warn(status.message, ConvergenceWarning, stacklevel=3)
-        of_rank = self._undetermined(fitted)
-        for doubt in self.doubts_:
-            kind = RankWarning if doubt in of_rank else NoSingleModelWarning
-            warnings.warn(f"{doubt} {SEE}", kind, stacklevel=3)
-
-    def _undetermined(self, fitted: FittedModel) -> tuple[str, ...]:
-        """Say that the kept rows leave some coefficients open, if they do."""
-        stats = fitted.rounds.statistics
-        if fitted.rank >= stats.n_coef:
-            return ()
-        constant = self._constant_columns(stats)
-        blame = f" ({constant})" if constant else ""
-        return (
-            f"The kept rows determine only {fitted.rank} of {stats.n_coef} coefficients{blame}; "
-            f"the others are those of the minimum-norm solution. Drop redundant columns, add "
-            f"rows, or use penalty=Ridge(...).",
-        )
-
-    def _constant_columns(self, stats: StackedStatistics) -> str:
-        """Name the columns without spread among the kept rows."""
-        p = self.n_features_in_
-        flat = stats.columns_without_spread(p, bool(self.fit_intercept))
-        names = getattr(self, "feature_names_in_", [f"column {j}" for j in range(p)])
-        if flat.size == 0:
-            return ""
-        return f"constant: {', '.join(str(names[j]) for j in flat[:5])}"
-
-
-def in_row_order(source: ArraySource, weights: list[Vector]) -> Vector:
-    """Return what batches say of their rows, in the order in which the rows were given."""
-    ordered = np.empty(source.X.shape[0])
-    for rows, values in zip(source.rows(), weights, strict=True):
-        ordered[rows] = values
-    return ordered
