@@ -133,3 +133,18 @@ def test_rows_that_are_zero_throughout_do_not_decide_about_the_others(seed):
     design = np.column_stack([X, np.ones(900)])
     plain = design @ np.linalg.lstsq(design, y, rcond=None)[0]
     assert mean_miss(model, X, y) < 1.05 * np.mean(np.abs(y - plain))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_mistakes_as_wide_in_every_row_do_not_hide_that_noise_is_uneven(seed):
+    rng = np.random.default_rng(200 + seed)
+    X, wrong = rng.normal(size=(6000, 4)), rng.uniform(size=6000) < 0.4
+    sizes = np.exp(0.5 * X[:, 0])
+    y = X @ [1.0, 0.5, -0.5, 0.0] + sizes * rng.normal(size=6000)
+    y[wrong] += rng.uniform(-25.0, 25.0, wrong.sum())
+    model = fitted(X, y)
+    assert model.corrupted_fraction_ == pytest.approx(wrong.mean(), abs=0.006)
+    bounds = model.predict_interval(X)
+    inside = (y >= bounds[:, 0]) & (y <= bounds[:, 1])
+    for half in (X[:, 0] < -0.5, X[:, 0] > 0.5):
+        assert inside[half & ~wrong].mean() == pytest.approx(0.9, abs=0.05)

@@ -43,6 +43,7 @@ PRICE = 0.1  # more that rows inside may miss by, for what a plain fit gains far
 TIGHT = 3.0  # scales of the closer fit's misses
 FOR_NOTHING = 0.001  # how much larger it may be with rows weighed by precision
 MAJORITY = 0.5
+LEAST_DENSITY = 1e-300
 ONE_NORMAL = Kind(has_skew=False, has_tails=False, zones=None)
 READINGS = (0, 1, 3, 6)  # steps at which the noise is estimated again
 FAINT = 0.1  # density of corrupted rows over that of a minority of clean ones, where it is highest
@@ -286,7 +287,8 @@ class RobustRows:
         residual = self.y - self.design @ coef
         slopes, intercept = self.sample.fleet.problem.coordinates.to_user(coef)
         n, may_speak = len(self.X), columns_that_may_speak(self.X)
-        best, best_rule = self._noise(residual, kind, near=near), ScaleRule.even()
+        even = best = self._noise(residual, kind, near=near)
+        best_rule = ScaleRule.even()
         rules = (None,) if may_speak is None else (None, may_speak)
         for columns in () if self.cell else rules:
             weights = self.counts
@@ -296,13 +298,31 @@ class RobustRows:
                     break
                 scale = rule.of(self.X)
                 found = self._noise(residual / scale, kind, near=near)
-                # A density in units of the scale is one over the scale in those of y.
                 price = (0.5 * np.log(n) + 1.0) * rule.n_parameters
-                worth = found.worth - float(self.counts @ np.log(scale)) - price
+                worth = self._worth(residual, scale, found, even) - price
                 if worth > best.worth:
                     best, best_rule = replace(found, worth=worth), rule
                 weights = self.counts * found.model.posterior(residual / scale)
         return NoiseState(coef, best.model, best_rule, best.kind)
+
+    def _worth(
+        self, residual: Vector, scale: Vector, found: FittedNoise, even: FittedNoise
+    ) -> float:
+        """Return what noise found in units of the rows' scales is worth beside an even one.
+
+        Mistakes need not grow with the noise: those in y as it is are as wide in all rows. Of both
+        ways in which the corrupted part can be read, the likelier one counts.
+        """
+        # A density in units of the scale is one over the scale in those of y.
+        with_scale = found.worth - float(self.counts @ np.log(scale))
+        corrupted, share = even.model.corrupted_density(residual), 1.0 - even.model.share
+        if share <= 0.0:
+            return with_scale
+        uneven = found.model.clean_density(residual / scale) / scale
+        wrong = (1.0 - found.model.share) / share * corrupted
+        ours, others = uneven + wrong, even.model.clean_density(residual) + corrupted
+        gain = np.log(np.maximum(ours, LEAST_DENSITY) / np.maximum(others, LEAST_DENSITY))
+        return max(with_scale, even.worth + float(self.counts @ gain))
 
     def precise(self, at: NoiseState) -> NoiseState:
         """Return the fit with rows weighed by their precision, if that costs no accuracy.
