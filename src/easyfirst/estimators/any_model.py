@@ -355,7 +355,7 @@ class SelfPaced(ReportingMixin, MetaEstimatorMixin, BaseEstimator):
             1.0 / (1.0 + self._noise.odds(told, validation.judged_target(y, told.value)))
         )
 
-    def judge(self, X: Any, y: Any, *, blur: Vector | None = None) -> Any:
+    def judge(self, X: Any, y: Any, *, blur: Vector | Matrix | None = None) -> Any:
         """Return what is thought of every row: `JudgedRows`, or `JudgedLabels` of a classifier.
 
         See `judge` of `SelfPacedRegressor` and `SelfPacedClassifier`.

@@ -8,13 +8,12 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, logit
 
-from easyfirst.contracts import Vector
+from easyfirst.contracts import Matrix, Vector
 from easyfirst.estimators.findings import Findings
+from easyfirst.noise.model import LEAST
 
 HOPELESS = 1e-9  # below, rows are equally certain to be wrong, and the larger residual is worse
-SUREST = 1e-300  # a probability closer to zero or one than this has no finite odds
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -90,7 +89,7 @@ def judge(
     predicted: Vector,
     residual: Vector,
     weights: Vector | None = None,
-    blur: Vector | None = None,
+    blur: Vector | Matrix | None = None,
     own_scale: Vector | None = None,
 ) -> JudgedRows:
     """Judge rows by their residuals; `weights` are given for rows of the fit.
@@ -99,12 +98,14 @@ def judge(
     loss is not squared, the root of a row's loss with that sign. The weights of the fit know the
     batch of a row and how far out it lies, which new rows do not tell. `blur` is a standard
     deviation that a row's prediction has besides the noise, because something was filled in: what
-    that explains is not held against the row. `own_scale` is the noise of each row relative to a
-    typical one.
+    that explains is not held against the row; it may have two columns, for rows that lie below
+    their prediction and above. `own_scale` is the noise of each row relative to a typical one.
     """
     own = np.ones(given.size) if own_scale is None else own_scale
     residual = residual / own
-    blur = None if blur is None else blur / own
+    if blur is not None:
+        one_side = blur if blur.ndim == 1 else np.where(residual < 0.0, blur[:, 0], blur[:, 1])
+        blur = one_side / own
     entry_pace = np.square(residual) / _loss_of_half_weight(findings)
     if weights is None:
         weights = _weights(findings, residual)
@@ -164,9 +165,10 @@ def _blurred(findings: Findings, residual: Vector, scale: Vector) -> Vector:
 
     The clean density is that of the fit, stretched; the corrupted one is as it was.
     """
-    stretch = scale / findings.unit
-    clean = np.clip(_posterior(findings, residual / stretch), SUREST, 1.0 - 1e-16)
-    return np.asarray(expit(logit(clean) - np.log(stretch)))
+    assert findings.calibration is not None
+    noise, stretch = findings.calibration.noise, scale / findings.unit
+    clean = noise.clean_density(residual / stretch) / stretch
+    return np.asarray(clean / np.maximum(clean + noise.corrupted_density(residual), LEAST))
 
 
 def _loss_of_half_weight(findings: Findings) -> float:

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from easyfirst.consensus.fitted import Calibration
 from easyfirst.consensus.history import History
 from easyfirst.consensus.status import Status
-from easyfirst.contracts import Source, Vector
+from easyfirst.contracts import Matrix, Source, Vector
 from easyfirst.estimators import validation
 from easyfirst.estimators.findings import findings_of
 from easyfirst.estimators.judging import JudgedRows, judge
@@ -274,13 +274,19 @@ class LinearReportingMixin(ReportingMixin):
         return _presentation().confidence_intervals(self, level)
 
     def judge(
-        self, X: Any, y: Any, *, blur: Vector | None = None, weights: Vector | None = None
+        self,
+        X: Any,
+        y: Any,
+        *,
+        blur: Vector | Matrix | None = None,
+        weights: Vector | None = None,
     ) -> JudgedRows:
         """Return residual, weight and more for every row, in the order of the rows.
 
         `suspects` is the same for reading: the worst rows only, with reasons. `blur` is a
         standard deviation per row that its prediction has besides the noise, as where a value of
-        X was filled in: what that explains is not held against the row. `weights` are those that
+        X was filled in: what that explains is not held against the row. With two columns, they are
+        for rows that lie below their prediction, and above. `weights` are those that
         the fit gave the rows, where these are known; rows of a fit in memory are recognised.
         """
         check_is_fitted(self)

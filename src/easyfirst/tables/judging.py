@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from easyfirst.contracts import Vector
+from easyfirst.contracts import Matrix, Vector
 from easyfirst.estimators.findings import Findings, findings_of
 from easyfirst.estimators.judging import JudgedRows
 from easyfirst.report.fixes import Fixes
@@ -79,15 +79,17 @@ class JudgedTable(JudgedBase):
     @cached_property
     def judged(self) -> JudgedRows:
         """Residual, weight and more of every row that has a target."""
-        model = self.model
-        coef, n_rows = self.findings.coef, self.y.size
-        if not n_rows:  # every target is wrong beyond doubt
+        if not self.y.size:  # every target is wrong beyond doubt
             return JudgedRows.none()
-        # What a value that was filled in does to a curved model shows in the rows it has not seen.
-        blur = None
-        if coef.size:
-            blur = blur_of(model.recipe_, coef, model.fill_spread_, self.missing, n_rows)
-        return model.regressor_.judge(self.X, self.y, blur=blur)
+        return self.model.regressor_.judge(self.X, self.y, blur=self._blur())
+
+    def _blur(self) -> Matrix | None:
+        """Return how far predictions may be off because values were filled in.
+
+        What that does to a curved model shows in the rows it has not seen.
+        """
+        model = self.model
+        return blur_of(model.recipe_, self.findings, model.fill_spread_, self.missing, self.X)
 
     @cached_property
     def fixes(self) -> Fixes:

@@ -24,7 +24,6 @@ from easyfirst.sources.columns import check_batch
 from easyfirst.tables import values
 from easyfirst.tables.conforming import conformed
 from easyfirst.tables.errors import TableError
-from easyfirst.tables.filling import blur_of
 from easyfirst.tables.judging import JudgedTable, WrongTargets
 from easyfirst.tables.learning import Learnt, Wanted, learn
 from easyfirst.tables.model import TableModel
@@ -128,10 +127,8 @@ class JudgedPiece(JudgedTable):
             return self.known
         if not self.y.size:
             return JudgedRows.none()
-        model, coef = self.model, self.findings.coef
-        blur = blur_of(model.recipe_, coef, model.fill_spread_, self.missing, self.y.size)
-        fitted: Any = model.regressor_
-        judged: JudgedRows = fitted.judge(self.X, self.y, blur=blur, weights=self.weights)
+        fitted: Any = self.model.regressor_
+        judged: JudgedRows = fitted.judge(self.X, self.y, blur=self._blur(), weights=self.weights)
         return judged
 
     @property

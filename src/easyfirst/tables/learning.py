@@ -22,6 +22,7 @@ from easyfirst.tables import values
 from easyfirst.tables.column_reading import Reading
 from easyfirst.tables.conforming import conformed
 from easyfirst.tables.errors import TableError
+from easyfirst.tables.filling import Sides
 from easyfirst.tables.identifiers import (
     PANDAS_INDEX,
     ROW_NUMBER,
@@ -83,7 +84,7 @@ class Learnt:
     recipe: Recipe
     schema: pa.Schema
     notes: list[str]
-    fill_spread: dict[str, float]
+    fill_spread: dict[str, Sides]
     used: tuple[int, ...]
     n_missing: int
     n_wrong: int

@@ -32,7 +32,7 @@ from easyfirst.tables.deciding import Decided, decide_rows
 from easyfirst.tables.decisions import Decision
 from easyfirst.tables.errors import TableError
 from easyfirst.tables.estimator import TableEstimator
-from easyfirst.tables.filling import blur_of, spread_around
+from easyfirst.tables.filling import Sides, allowing_for_shift, blur_of, spread_around
 from easyfirst.tables.judging import SURE, JudgedTable, WrongTargets
 from easyfirst.tables.kinds import table_hints
 from easyfirst.tables.planning import make_recipe
@@ -81,8 +81,8 @@ class TableModel(TableEstimator):
     notes_
         What happened to the table, in sentences.
     fill_spread_
-        By column, how far values lie from what stands for a missing one: rows with such values
-        are judged that much more mildly.
+        By column, how far values lie below and above what stands for a missing one: rows with
+        such values are judged that much more mildly.
 
     Examples
     --------
@@ -195,6 +195,7 @@ class TableModel(TableEstimator):
         for warning in choice.caught:
             if not str(warning).startswith(idle):
                 warnings.warn(warning, stacklevel=2)
+        self.fill_spread_ = self._settled_spread(rows)
         self._mildly_judged = self._judge(rows) if rows.missing else None
         if choice.model is fitted:
             self.notes_ += self._transformation(fitted)
@@ -202,10 +203,19 @@ class TableModel(TableEstimator):
 
     def _judge(self, rows: TrainingRows) -> JudgedRows:
         """Return what the model thinks of the rows of the fit."""
-        blur, coef = None, np.asarray(getattr(self.regressor_, "coef_", ()), dtype=np.float64)
-        if coef.size:  # what filled-in values do to a curved model shows in rows it has not seen
-            blur = blur_of(self.recipe_, coef, self.fill_spread_, rows.missing, rows.y.size)
+        findings = findings_of(self.regressor_)
+        blur = blur_of(self.recipe_, findings, self.fill_spread_, rows.missing, rows.X)
         return self.regressor_.judge(rows.X, rows.y, blur=blur)
+
+    def _settled_spread(self, rows: TrainingRows) -> dict[str, Sides]:
+        """Return how far values may lie from what was filled in, as the fit shows it."""
+        findings = findings_of(self.regressor_)
+        if not rows.missing or not findings.coef.size:
+            return self.fill_spread_
+        miss = findings.transform.of(rows.y) - findings.transform.of(
+            self.regressor_.predict(rows.X)
+        )
+        return allowing_for_shift(self.recipe_, findings, self.fill_spread_, rows.missing, miss)
 
     def _is_settled(self, doubt: str, rows: TrainingRows) -> bool:
         """Whether the table answers a doubt of the fit.

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from easyfirst.estimators.label_serialization import deserialize_classifier, serialize_classifier
 from easyfirst.estimators.serialization import deserialize_regressor, serialize_regressor
+from easyfirst.tables.filling import Sides
 from easyfirst.tables.recipe import Recipe
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def deserialize_table_model(state: Mapping[str, Any], arrays: Arrays) -> TableBa
     if kind is TableClassifier:
         model.classifier = model.classifier_ = deserialize_classifier(state["classifier"], own)
     else:
-        model.fill_spread_ = _sizes(table.get("fill_spread", {}))
+        model.fill_spread_ = _sides(table.get("fill_spread", {}))
         model.regressor = model.regressor_ = deserialize_regressor(state["regressor"], own)
     if list(getattr(model.fitted, "feature_names_in_", ())) != recipe.design_names():
         raise ValueError("its coefficients do not belong to its preprocessing")
@@ -98,14 +99,17 @@ def _texts(values: Any) -> tuple[str, ...]:
     return tuple(values)
 
 
-def _sizes(values: Any) -> dict[str, float]:
-    """Return numbers by name; files from before they were kept have none."""
+def _sides(values: Any) -> dict[str, Sides]:
+    """Return two numbers by name; older files have one for both sides, or none at all."""
     if not isinstance(values, dict):
         raise ValueError(f"numbers by name expected, got {str(values)[:40]!r}")
-    sizes = {str(name): float(size) for name, size in values.items()}
-    if not all(0.0 <= size < float("inf") for size in sizes.values()):
+    sides: dict[str, Sides] = {}
+    for name, given in values.items():
+        below, above = given if isinstance(given, list) else (given, given)
+        sides[str(name)] = float(below), float(above)
+    if not all(0.0 <= size < float("inf") for pair in sides.values() for size in pair):
         raise ValueError("a spread of filled-in values is out of range")
-    return sizes
+    return sides
 
 
 def _optional(value: Any) -> str | None:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from easyfirst.contracts import Vector
-from easyfirst.tables.filling import OUTERMOST
+from easyfirst.tables.filling import OUTERMOST, Sides, sides_of
 
 MOST_LEVELS = 50_000  # different texts of a column that are counted at a time
 MOST_HASHES = 16_384  # different values by which a column's share of different ones is known
@@ -50,14 +50,13 @@ class NumberSketch:
         middle = self._ranked(np.array([(self.n - 1) // 2, self.n // 2]))
         return float(np.mean(middle))
 
-    def spread_around(self, fill: float) -> float:
+    def spread_around(self, fill: float) -> Sides:
         """Return how far the numbers lie from what stands for a missing one, the outermost cut."""
         if not self.n:
-            return 0.0
+            return 0.0, 0.0
         self._settle()
         low, high = self._quantile(OUTERMOST), self._quantile(1.0 - OUTERMOST)
-        squares = np.square(np.clip(self._values, low, high) - fill)
-        return float(np.sqrt(np.average(squares, weights=self._counts)))
+        return sides_of(np.clip(self._values, low, high) - fill, self._counts.astype(np.float64))
 
     def _quantile(self, share: float) -> float:
         place = share * (self.n - 1)
