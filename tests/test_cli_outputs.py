@@ -181,6 +181,21 @@ def test_diff_names_the_share_the_batches_and_the_coefficients_that_changed(slip
     assert "look wrong now and did not before" in shown
 
 
+def test_diff_puts_what_vanished_before_and_what_is_new_after(slipped, tmp_path):
+    folder, frame, _, _ = slipped
+    other = frame.drop(columns="branch").assign(floor=np.arange(600) % 7)
+    other["area"] = np.where(np.arange(600) % 2, "large", "small")
+    other.to_csv(tmp_path / "other.csv", index=False)
+    assert run("fit", tmp_path / "other.csv", "-t", "price", "-o", tmp_path / "run").exit_code == 0
+    done = run("diff", folder / "run", tmp_path / "run", "--json")
+    found = {each["what"]: each for each in json.loads(done.stdout)["differences"]}
+    gone, new = found["columns gone"], found["new columns"]
+    assert (gone["before"], gone["after"]) == (["branch"], None)
+    assert (new["before"], new["after"]) == (None, ["floor"])
+    kind = found["kind of column area"]
+    assert (kind["before"], kind["after"]) == ("number", "category")
+
+
 def test_diff_refuses_what_is_no_run(slipped, tmp_path):
     folder, _, _, _ = slipped
     done = run("diff", folder / "run", tmp_path)

@@ -1,4 +1,4 @@
-"""Sixty messy tables through the real entry point, each with what has to be understood."""
+"""Ninety messy tables through the real entry point, each with what has to be understood."""
 
 import bz2
 import gzip
@@ -21,7 +21,14 @@ from easyfirst.cli.group import easyfirst as command
 from messy import csv, flats, written
 
 FRAME, WRONG = flats()
+N = len(FRAME)
 FIT = "fit data.csv -t rent"
+FULL_WIDTH = str.maketrans(
+    "0123456789.", "\uff10\uff11\uff12\uff13\uff14\uff15\uff16\uff17\uff18\uff19\uff0e"
+)
+ARABIC = str.maketrans(
+    "0123456789.", "\u0660\u0661\u0662\u0663\u0664\u0665\u0666\u0667\u0668\u0669\u066b"
+)
 
 
 @dataclass(frozen=True)
@@ -431,7 +438,242 @@ FORMATS = {
     ),
 }
 
-MESSY = NUMBERS | MISSING | KINDS | FORMATS
+RNG = np.random.default_rng(7)
+LINES = csv(FRAME).decode().splitlines()
+TOTAL = f"Total,,,,,{FRAME['rent'].sum():.2f}"
+VALUES = [
+    [row.area, row.rooms, row.city, bool(row.lift), row.built.to_pydatetime(), row.rent]
+    for row in FRAME.itertuples()
+]
+
+
+def lines(*parts):
+    """A CSV file of these lines."""
+    return content("data.csv", lambda _: "\n".join([*parts, ""]).encode())
+
+
+def sheet(fill):
+    """A workbook that a function fills."""
+
+    def make(folder):
+        openpyxl = pytest.importorskip("openpyxl", reason="the extra 'excel' is not installed")
+        book = openpyxl.Workbook()
+        fill(book.active)
+        book.save(folder / "data.xlsx")
+
+    return make
+
+
+def rows_of(page, *above, values=VALUES):
+    for row in (*above, *values):
+        page.append(row)
+
+
+def merged_title(page):
+    rows_of(page, ["Flats 2024"], [], list(FRAME.columns))
+    page.merge_cells("A1:F1")
+
+
+def two_cells_above(page):
+    rows_of(page, ["Flats", 2024], ["Author", "Jane"], [], list(FRAME.columns))
+
+
+def grouped_heading(page):
+    rows_of(page, ["Flat", None, None, None, None, "Money"], list(FRAME.columns))
+    page.merge_cells("A1:E1")
+
+
+def repeated_names(page):
+    groups = ["Area", None, "Rooms", None, "Money", None]
+    values = [[row[0], "ok", row[1], "ok", row[5], "ok"] for row in VALUES]
+    rows_of(page, groups, ["value", "remark"] * 3, values=values)
+    for area in ("A1:B1", "C1:D1", "E1:F1"):
+        page.merge_cells(area)
+
+
+def merged_rows(page):
+    """Cities that a merged cell names once for each two flats."""
+    rows_of(page, list(FRAME.columns))
+    for line in range(2, 2 + 2 * (len(VALUES) // 2), 2):
+        page.cell(line + 1, 3).value = page.cell(line, 3).value
+        page.merge_cells(start_row=line, end_row=line + 1, start_column=3, end_column=3)
+
+
+def total_below(page):
+    rows_of(page, list(FRAME.columns), values=[*VALUES, ["Total", *[None] * 4, 1e6]])
+
+
+AS_FOUND = {
+    "a minus behind the number": Messy(
+        changed(
+            balance=[
+                text[1:] + "-" if text.startswith("-") else text
+                for text in written(RNG.normal(0, 2000, len(FRAME)), ",", ".")
+            ]
+        ),
+        used={"balance": "number"},
+        same=False,
+    ),
+    "footnote marks": Messy(
+        changed(area=[f"{v}{'*' if i % 9 == 0 else ''}" for i, v in enumerate(FRAME["area"])]),
+        says=("' read as ", "without its footnote mark"),
+        used={"area": "number"},
+    ),
+    "footnotes in brackets": Messy(
+        changed(area=[f"{v}{' [1]' if i % 9 == 0 else ''}" for i, v in enumerate(FRAME["area"])]),
+        used={"area": "number"},
+    ),
+    "full-width digits": Messy(
+        changed(area=[str(v).translate(FULL_WIDTH) for v in FRAME["area"]]),
+        used={"area": "number"},
+    ),
+    "Arabic digits": Messy(
+        changed(area=[str(v).translate(ARABIC) for v in FRAME["area"]]), used={"area": "number"}
+    ),
+    "no-break spaces around numbers": Messy(
+        changed(area=[f"\u00a0{v}\u00a0" for v in FRAME["area"]]), used={"area": "number"}
+    ),
+    "a currency before the number": Messy(
+        changed(rent=[f"EUR {text}" for text in written(FRAME["rent"], ".", ",")]),
+        says=("unit 'eur'",),
+    ),
+    "k and M in one column": Messy(
+        changed(
+            income=[
+                f"{v / 1e3:.0f}k" if v < 1e6 else f"{v / 1e6:.1f}M"
+                for v in RNG.lognormal(13, 1, len(FRAME))
+            ]
+        ),
+        says=("magnitude",),
+        used={"income": "number"},
+        same=False,
+    ),
+    "Y, N and blank": Messy(
+        changed(
+            garden=np.where(ROWS % 5 == 0, "", np.where(RNG.random(ROWS.size) < 0.5, "Y", "N"))
+        ),
+        used={"garden": "boolean"},
+        same=False,
+    ),
+    "dates in two formats": Messy(
+        changed(
+            built=[
+                f"{day:%d.%m.%Y}" if i % 3 else f"{day:%Y-%m-%d}"
+                for i, day in enumerate(FRAME["built"])
+            ]
+        ),
+        says=("dd.mm.yyyy or yyyy-mm-dd",),
+        used={"built": "date"},
+    ),
+    "times of the day with AM and PM": Messy(
+        changed(at=[f"{1 + i % 12}:{i % 60:02d} {'AP'[i % 2]}M" for i in ROWS * 7]),
+        used={"at": "date"},
+        same=False,
+    ),
+    "days as Excel counts them": Messy(
+        changed(
+            built=FRAME["built"],
+            start_date=(FRAME["built"] - pd.Timestamp("1899-12-30")).dt.days + RNG.integers(0, 9),
+        ),
+        says=("days as Excel counts them",),
+        used={"start_date": "date"},
+        same=False,
+    ),
+    "percent beside fractions": Messy(
+        changed(share=[f"{v:.1%}" if i % 2 else f"{v:.3f}" for i, v in enumerate(RNG.random(N))]),
+        left_out=("share",),
+    ),
+    "99 beside ages": Messy(
+        changed(age=np.where(ROWS % 16 == 3, 99, RNG.integers(18, 90, N))),
+        says=("column 'age': 99 (",),
+        same=False,
+    ),
+    "-1 in the target": Messy(
+        codes("rent", -1, SOME), says=("target 'rent': -1 (", "taken as a missing code"), same=False
+    ),
+    "inhabitants that say nothing about the target": Messy(
+        changed(inhabitants=np.round(RNG.lognormal(9, 1.5, N)).astype(int)),
+        used={"inhabitants": "number"},
+        same=False,
+    ),
+    "a shuffled sequence": Messy(changed(ref=RNG.permutation(N) + 1), left_out=("ref",)),
+    "a title with commas": Messy(
+        lines("Export of flats, 2024", "Created by: Jane Doe, Ulm", "", *LINES),
+        says=("3 lines before the names of the columns skipped",),
+    ),
+    "a remark after the rows": Messy(
+        lines(*LINES, "(240 rows affected)"),
+        says=("1 line after the rows skipped, the first '(240 rows affected)'",),
+    ),
+    "comments before the heading": Messy(lines("# sensor 12", "# unit: EUR", *LINES)),
+    "values with line breaks": Messy(
+        changed(note=np.where(ROWS % 7 == 0, "one\nline, two", "x")), same=False
+    ),
+    "a total below the rows": Messy(
+        lines(*LINES, TOTAL), says=("1 row looks like a total of others",), same=False
+    ),
+    "units below the heading": Messy(
+        lines(LINES[0], "m²,count,,,date,EUR", *LINES[1:]),
+        says=("the first 'EUR' in row 0",),
+        used={"area": "number", "built": "date"},
+        same=False,
+    ),
+    "the heading again": Messy(
+        lines(*LINES[:150], LINES[0], *LINES[150:]), used={"area": "number"}, same=False
+    ),
+    "JSON with nested objects": Messy(
+        content(
+            "data.json",
+            lambda f: json.dumps(
+                [
+                    {"flat": {"area": row[0], "rooms": int(row[1])}, "rent": row[5]}
+                    for row in VALUES[: len(f)]
+                ]
+            ).encode(),
+        ),
+        "fit data.json -t rent",
+        used={"flat.area": "number", "flat.rooms": "number"},
+        same=False,
+    ),
+    "JSON lines that lack keys": Messy(
+        content(
+            "data.jsonl",
+            lambda f: "\n".join(
+                json.dumps(
+                    {"area": row[0], "rent": row[5]} | ({"rooms": int(row[1])} if i % 9 else {})
+                )
+                for i, row in enumerate(VALUES[: len(f)])
+            ).encode(),
+        ),
+        "fit data.jsonl -t rent",
+        used={"area": "number", "rooms": "number"},
+        same=False,
+    ),
+    "Excel with a merged title": Messy(
+        sheet(merged_title), "fit data.xlsx -t rent", says=("1 line before the names",)
+    ),
+    "Excel with remarks of two cells above": Messy(
+        sheet(two_cells_above), "fit data.xlsx -t rent", says=("2 lines before the names",)
+    ),
+    "Excel with groups of columns": Messy(
+        sheet(grouped_heading), "fit data.xlsx -t rent", says=("lines 1 and 2 name the columns",)
+    ),
+    "Excel with the same names in each group": Messy(
+        sheet(repeated_names),
+        "fit data.xlsx -t 'Money value'",
+        used={"Area value": "number", "Rooms value": "number"},
+        left_out=("Area remark",),
+        same=False,
+    ),
+    "Excel with merged rows": Messy(
+        sheet(merged_rows), "fit data.xlsx -t rent", used={"city": "category"}, same=False
+    ),
+    "Excel with a total below": Messy(
+        sheet(total_below), "fit data.xlsx -t rent", says=("1 row looks like a total",), same=False
+    ),
+}
+
+MESSY = NUMBERS | MISSING | KINDS | FORMATS | AS_FOUND
 
 
 def remember(address, raw):
@@ -461,7 +703,7 @@ def clean_run(tmp_path_factory):
 
 
 def test_the_table_of_messy_inputs_is_long_enough():
-    assert len(MESSY) >= 60
+    assert len(MESSY) >= 90
 
 
 @pytest.mark.parametrize("name", MESSY)

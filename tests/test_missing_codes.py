@@ -111,3 +111,15 @@ def test_an_infinite_target_is_a_wrong_one_and_not_a_missing_one(form):
     told = found.set_index("row_id").loc[[7, 40], "reason"]
     assert told.str.contains("infinite").all()
     assert "1 row without a value of 'y' left out" in model.notes_
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_99_beside_ages_is_a_code_only_as_a_spike_above_a_gap(seed):
+    rng = np.random.default_rng(seed)
+    ages = rng.integers(18, 90, 400).astype(float)
+    assert find_codes(with_code(ages, 99, 20)) == (99.0,)
+    assert find_codes(with_code(ages, 99, 4)) == ()
+    assert find_codes(with_code(rng.integers(18, 99, 400).astype(float), 99, 30)) == ()
+    assert find_codes(np.minimum(rng.normal(85, 10, 400).round(), 99.0)) == ()
+    prices = rng.choice([199.0, 299.0, 399.0, 499.0, 599.0, 699.0, 799.0, 899.0, 999.0], 400)
+    assert find_codes(prices) == ()

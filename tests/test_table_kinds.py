@@ -100,6 +100,30 @@ def test_unique_numbers_are_ids_unless_they_have_to_do_with_the_target():
     assert not looks_like_id("inhabitants", inhabitants, np.log(inhabitants + 1))
 
 
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda rng: rng.lognormal(9, 1.5, 400),
+        lambda rng: rng.lognormal(10.5, 0.5, 400),
+        lambda rng: rng.normal(50_000, 8_000, 400),
+        lambda rng: 1e6 * rng.beta(2, 5, 400),
+    ],
+)
+def test_quantities_are_no_ids_even_if_the_target_has_nothing_to_do_with_them(draw, seed):
+    rng = np.random.default_rng(seed)
+    assert not looks_like_id("income", np.rint(draw(rng)), rng.normal(size=400))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_sequences_and_even_numbers_are_ids_in_any_order(seed):
+    rng = np.random.default_rng(seed)
+    y = rng.normal(size=400)
+    assert looks_like_id("ref", rng.permutation(400) + 1.0, y)
+    assert looks_like_id("contract", rng.integers(10**8, 10**9, 400).astype(float), y)
+    assert looks_like_id("order", np.cumsum(1.0 + np.rint(rng.lognormal(1, 1, 400))), y)
+
+
 def test_a_name_says_that_numbers_are_ids():
     numbers = RNG.permutation(10**6)[:300].astype(float)
     assert looks_like_id("customer_id", numbers, numbers)

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from easyfirst.report.wording import count
+from easyfirst.tables.csv_records import MOST_REMARKS
 from easyfirst.tables.errors import TableError, listed, reason
 from easyfirst.tables.kinds import DELIMITER_KEY
 from easyfirst.tables.places import HEAD_BYTES, Place
@@ -51,7 +52,7 @@ def read_csv(place: Place, form: TableFormat, notes: list[str]) -> pa.Table:
         notes.append(f"{place.name}: {skipped_lines} before the names of the columns skipped")
     if any(f'{delimiter} "' in line for line in lines):
         place, compression = _without_blanks(place, compression, delimiter), None
-    table = _parsed(place, form, delimiter, compression, skipped)
+    table = _parsed(place, form, delimiter, compression, skipped, notes)
     return table.replace_schema_metadata({DELIMITER_KEY: delimiter.encode()})
 
 
@@ -85,8 +86,8 @@ def first_lines(place: Place, form: TableFormat, compression: str | None) -> lis
 def heading(lines: list[str], form: TableFormat) -> tuple[int, str]:
     """Return how many lines come before the heading, and the delimiter.
 
-    A line "sep=;" as Excel writes it names the delimiter. Lines of at most one value before lines
-    of several are a title.
+    A line "sep=;" as Excel writes it names the delimiter. Lines of few values before lines of
+    several are a title.
     """
     said = re.match(r"sep=(.)$", lines[0].strip('"')) if lines else None
     if said:
@@ -98,7 +99,10 @@ def heading(lines: list[str], form: TableFormat) -> tuple[int, str]:
     usual = _usual(counts)
     for number, line in enumerate(bare[:MOST_PREAMBLE]):
         if usual and counts[number] == usual and not _is_title(line, delimiter):
-            skipped = all(_is_title(each, delimiter) for each in bare[blank:number])
+            skipped = all(
+                2 * counts[blank + place] < usual - 1 or _is_title(each, delimiter)
+                for place, each in enumerate(bare[blank:number])
+            )
             return (number if skipped and number > blank else 0), delimiter
     return 0, delimiter
 
@@ -125,9 +129,12 @@ def without_blanks(raw: bytes, delimiter: str) -> bytes:
 def _likely_delimiter(lines: list[str]) -> str:
     """Return the delimiter that the heading has most of, or that later lines have all alike."""
     first = _outside_quotes(lines[0]) if lines else ""
-    if any(mark in first for mark in DELIMITERS) or len(lines) < MOST_PREAMBLE:
-        return max(DELIMITERS, key=first.count)
+    likely = max(DELIMITERS, key=first.count)
+    if len(lines) < MOST_PREAMBLE:
+        return likely
     body = [_outside_quotes(line) for line in lines[MOST_PREAMBLE // 2 : -1] if line.strip()]
+    if likely in first and 2 * sum(likely in line for line in body) > len(body):
+        return likely
     alike = {mark: min((line.count(mark) for line in body), default=0) for mark in DELIMITERS}
     return max(DELIMITERS, key=alike.__getitem__)
 
@@ -143,11 +150,16 @@ def _usual(counts: list[int]) -> int:
 
 
 def _parsed(
-    place: Place, form: TableFormat, delimiter: str, compression: str | None, skipped: int
+    place: Place,
+    form: TableFormat,
+    delimiter: str,
+    compression: str | None,
+    skipped: int,
+    notes: list[str],
 ) -> pa.Table:
     """Parse with all threads; where that fails, again with line breaks allowed, then line by line.
 
-    Only the last, slow way knows the number of a wrong line.
+    Only the last, slow way knows the number of a wrong line, and whether it comes after all rows.
     """
     attempts = ((True, False), (True, True), (False, True))
     names: list[str] = []
@@ -171,8 +183,39 @@ def _parsed(
             raise TableError(f"{form.encoding!r} is not the name of a text encoding") from None
         except UnicodeDecodeError as error:
             raise TableError(f"{place.name} is not {form.encoding} text: {error}") from error
+    found = _without_remarks(place, form, delimiter, compression, skipped)
+    if found is not None:
+        without, remarks = found
+        table = _parsed(without, form, delimiter, None, skipped, notes)
+        lines = count(len(remarks), "line")
+        notes.append(f"{place.name}: {lines} after the rows skipped, the first {remarks[0][:60]!r}")
+        return table
     line = _wrong_line(place, form, delimiter, compression, skipped)
     raise TableError(explained(place, form, delimiter, names, str(failure), line)) from failure
+
+
+def _without_remarks(
+    place: Place, form: TableFormat, delimiter: str, compression: str | None, skipped: int
+) -> tuple[Place, list[str]] | None:
+    """Return the file without lines of one value after all rows, and these; None if it has none.
+
+    Such lines name a source, say, or the number of rows.
+    """
+    if re.match(r"(?i)utf[-_ ]?(16|32)", form.encoding):
+        return None
+    line = _wrong_line(place, form, delimiter, compression, skipped)
+    with place.stream(compression) as file:
+        lines = bytes(file.read()).splitlines(keepends=True)
+    if line is None or line < 3 or len(lines) - line >= 2 * MOST_REMARKS:
+        return None
+    if lines[line - 2].strip() and lines[line - 2].count(delimiter.encode()) < 2:
+        return None  # a row of two values may lack one
+    texts = [each.decode(form.encoding, errors="replace").strip() for each in lines[line - 1 :]]
+    remarks = [text for text in texts if text]
+    has_values = (delimiter in _outside_quotes(text) for text in remarks)
+    if any(has_values) or not any(re.search(r"[^\W\d_]", text) for text in remarks):
+        return None  # rows, or the beginning of one
+    return replace(place, path=None, content=b"".join(lines[: line - 1])), remarks
 
 
 def _names(

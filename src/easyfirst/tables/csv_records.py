@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 DELIMITERS = (",", ";", "\t", "|")
 QUOTE = '"'
+MOST_REMARKS = 10  # lines after all rows
 
 
 @dataclass(frozen=True)
@@ -15,7 +16,7 @@ class CsvText:
     """A CSV file cut into records, each with its line end.
 
     `rows` are the records of the table's rows in their order, as numbers into `records`; the
-    others are the heading, empty lines and what stands before the heading.
+    others are the heading, empty lines and what stands before the heading or after the rows.
     """
 
     records: list[str]
@@ -29,13 +30,13 @@ class CsvText:
         records = list(_records(text))
         for filled in (_is_filled, _has_values):
             kept = [number for number, record in enumerate(records) if filled(record)]
-            heading = len(kept) - n_rows - 1
-            if heading < 0:
-                continue
-            for mark in (delimiter,) if delimiter else DELIMITERS:
-                found = _fields(records[kept[heading]].removeprefix("\ufeff"), mark)
-                if len(found) == len(names) and _named(found) == names:
-                    return cls(records, kept[heading + 1 :], mark, names)
+            last = len(kept) - n_rows - 1  # the heading is there, or above by remarks at the end
+            for heading in range(last, max(last - MOST_REMARKS, 0) - 1, -1):
+                for mark in (delimiter,) if delimiter else DELIMITERS:
+                    found = _fields(records[kept[heading]].removeprefix("\ufeff"), mark)
+                    if len(found) == len(names) and _named(found) == names:
+                        rows = kept[heading + 1 : heading + 1 + n_rows]
+                        return cls(records, rows, mark, names)
         return None
 
     def with_cells(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,9 @@ MOSTLY = 0.95  # share of values that a format must read
 SAMPLE = 200  # different texts on which formats are tried before all of them are read
 EPOCH = "epoch "  # before the unit of numbers that count from 1970
 EPOCH_UNITS = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
+EXCEL = "excel"  # days as a spreadsheet stores them,
+EXCEL_DAYS = (30_000.0, 60_000.0)  # of 1982 to 2064; in this range few other numbers are dates
+EXCEL_1970 = 25_569.0
 YMD = "%Y%m%d"
 OR = "|"  # between the formats of a column that has several
 MOST_FORMATS = 4
@@ -65,6 +69,7 @@ _TIMES = {
 }
 _CLOCK = r"^\d{1,2}[:.]\d{2}([:.]\d{2})?(\.\d+)?$|^\d{1,2}(:\d{2}){0,2} ?[AaPp][Mm]$"
 _NAMED = re.compile(r"(?i)date|time|epoch|stamp|created|updated|modified|_ts$|^ts$|_at$")
+_NAMED_DAY = re.compile(r"(?i)date|datum|(?:^|_)day$")
 _SHORTEST, _LONGEST = 4, 40
 _SINCE, _UNTIL = 631_152_000.0, 2_208_988_800.0  # 1990 to 2040, in seconds of the epoch
 _WIDEST = 30 * 365.25 * DAY_SECONDS  # of numbers that nothing but their size shows to be times
@@ -138,7 +143,10 @@ def _several_formats(sample: list[str], encoded: Any, day_first: bool) -> FoundD
 
 
 def find_number_format(name: str, values: Vector) -> str | None:
-    """Return the format of numbers that are dates, as 20240131 or seconds since 1970, or None."""
+    """Return the format of numbers that are dates, or None.
+
+    Dates are 20240131, seconds since 1970, or Excel's days under a name that says so.
+    """
     if values.size < 2 or np.any(values != np.rint(values)) or is_named_like_id(name):
         return None
     low, high = float(values.min()), float(values.max())
@@ -150,6 +158,8 @@ def find_number_format(name: str, values: Vector) -> str | None:
         first, last = low / per_second, high / per_second
         if first >= _SINCE and last <= _UNTIL and (named or 0 < last - first <= _WIDEST):
             return EPOCH + unit
+    if _NAMED_DAY.search(name) and low >= EXCEL_DAYS[0] and high <= EXCEL_DAYS[1]:
+        return EXCEL
     return None
 
 
@@ -161,6 +171,8 @@ def parse(column: pa.ChunkedArray, form: str) -> Vector:
 
 def from_numbers(values: Vector, form: str) -> Vector:
     """Return numbers that are dates as days since 1970."""
+    if form == EXCEL:
+        return np.asarray(values - EXCEL_1970)
     if form.startswith(EPOCH):
         return np.asarray(values / (EPOCH_UNITS[form.removeprefix(EPOCH)] * DAY_SECONDS))
     known, places = np.unique(values, return_inverse=True)
@@ -170,10 +182,14 @@ def from_numbers(values: Vector, form: str) -> Vector:
 
 def is_format(form: str) -> bool:
     """Whether a text is a format that this module can have found."""
+    if form == EXCEL:
+        return True
     if form.startswith(EPOCH):
         return form.removeprefix(EPOCH) in EPOCH_UNITS
     if OR in form:
-        return all(is_format(each) and not each.startswith(EPOCH) for each in form.split(OR))
+        return all(
+            is_format(each) and not each.startswith((EPOCH, EXCEL)) for each in form.split(OR)
+        )
     dates = {day + time for days in _DAYS.values() for day in days for time in _all_times()}
     return form in dates or form in TIMES_ONLY
 
@@ -186,6 +202,8 @@ def shown(form: str) -> str:
     >>> shown("%d.%m.%Y %H:%M"), shown("epoch s")
     ('dd.mm.yyyy HH:MM', 'seconds since 1970')
     """
+    if form == EXCEL:
+        return "days as Excel counts them"
     units = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
     if form.startswith(EPOCH):
         return f"{units[form.removeprefix(EPOCH)]} since 1970"
@@ -193,6 +211,23 @@ def shown(form: str) -> str:
     words |= {"%f": "ffffff", "%b": "mon", "%B": "month", "%p": "AM/PM", "%I": "hh", "%z": "zone"}
     words |= {"%a": "day", "%A": "day"}
     return re.sub(r"%[A-Za-z]", lambda found: words[found.group()], form.replace(OR, " or "))
+
+
+def day(value: float) -> str:
+    """Return days since 1970 as a date, with the time if it is not midnight.
+
+    Examples
+    --------
+    >>> day(19753.0), day(19753.5), day(0.5)
+    ('2024-01-31', '2024-01-31 12:00', '12:00')
+    """
+    try:
+        found = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(days=value)
+    except OverflowError:
+        return f"{value:.6g}"
+    if 0.0 < value < 1.0:
+        return f"{found:%H:%M}"
+    return f"{found:%Y-%m-%d}" if abs(value % 1.0) < 1e-9 else f"{found:%Y-%m-%d %H:%M}"
 
 
 def _all_times() -> list[str]:

@@ -145,11 +145,7 @@ def _noise_of_labels(first: Mapping[str, Any], second: Mapping[str, Any]) -> Dif
 
 def _classes(first: Sequence[str], second: Sequence[str]) -> list[Difference]:
     gone, new = set(first) - set(second), set(second) - set(first)
-    return [
-        Difference(what, None, sorted(names), True, _named(names))
-        for what, names in (("classes gone", gone), ("new classes", new))
-        if names
-    ]
+    return [*_vanished("classes gone", gone), *_appeared("new classes", new)]
 
 
 def _noise(first: Mapping[str, Any], second: Mapping[str, Any]) -> Difference:
@@ -172,16 +168,12 @@ def _batches(first: Sequence[Any], second: Sequence[Any]) -> list[Difference]:
     if not any(shares):
         return []
     bad = [{name for name, share in part.items() if share < BAD} for part in shares]
-    found = []
-    groups = (
-        ("batches that became bad", (bad[1] - bad[0]) & shares[0].keys()),
-        ("new batches that are bad", bad[1] - shares[0].keys()),
-        ("batches that recovered", (bad[0] - bad[1]) & shares[1].keys()),
-        ("bad batches that are gone", bad[0] - shares[1].keys()),
-    )
-    for what, names in groups:
-        if names:
-            found.append(Difference(what, None, sorted(names), True, _named(names)))
+    found = [
+        *_appeared("batches that became bad", (bad[1] - bad[0]) & shares[0].keys()),
+        *_appeared("new batches that are bad", bad[1] - shares[0].keys()),
+        *_vanished("batches that recovered", (bad[0] - bad[1]) & shares[1].keys()),
+        *_vanished("bad batches that are gone", bad[0] - shares[1].keys()),
+    ]
     if not found:
         words = f"{count(len(bad[1]), 'batch', 'batches')}, the same as before"
         found.append(Difference("bad batches", len(bad[0]), len(bad[1]), False, words))
@@ -191,11 +183,22 @@ def _batches(first: Sequence[Any], second: Sequence[Any]) -> list[Difference]:
 def _columns(first: Mapping[str, str], second: Mapping[str, str]) -> list[Difference]:
     gone, new = first.keys() - second.keys(), second.keys() - first.keys()
     other = {name for name in first.keys() & second.keys() if first[name] != second[name]}
-    found = []
-    for what, names in (("columns gone", gone), ("new columns", new), ("other kind", other)):
-        if names:
-            found.append(Difference(what, None, sorted(names), True, _named(names)))
+    found = [*_vanished("columns gone", gone), *_appeared("new columns", new)]
+    for name in sorted(other):
+        words = f"{first[name]}, now {second[name]}"
+        what = f"kind of column {visible(name)}"
+        found.append(Difference(what, first[name], second[name], True, words))
     return found
+
+
+def _vanished(what: str, names: set[str]) -> list[Difference]:
+    """Return names that only the first run has, if there are any."""
+    return [Difference(what, sorted(names), None, True, _named(names))] if names else []
+
+
+def _appeared(what: str, names: set[str]) -> list[Difference]:
+    """Return names that only the second run has, if there are any."""
+    return [Difference(what, None, sorted(names), True, _named(names))] if names else []
 
 
 def _coefficients(first: Sequence[Any], second: Sequence[Any]) -> list[Difference]:

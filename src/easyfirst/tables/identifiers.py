@@ -16,6 +16,8 @@ LEAST_ROWS = 50  # below, different whole numbers are no surprise
 UNIQUE = 0.98  # share of different values; rows that occur twice repeat their id
 DENSE = 0.9  # share of a range of whole numbers that is used
 SURPRISING = 4.0  # standard deviations of a rank correlation with the target
+EVENLY = 0.1  # of the range, how far quantiles of ids may lie from where even ones would
+TENTHS = np.linspace(0.1, 0.9, 9)
 YEARS = (1500, 2200)
 _NAMES = re.compile(r"(?i)(?:^|[_\W])(?:id|uuid|guid|key|index|idx|rowid|nr|no)$")
 _CAMEL = re.compile(r"[a-z]I[dD]$")
@@ -49,8 +51,8 @@ def looks_like_id(name: str, values: Vector, y: Vector) -> bool:
     """Whether whole numbers name the rows.
 
     Nearly all must be different. Beyond that, their name says so, or they count the rows up, or
-    they have nothing to do with the target; a column of counts, such as the number of inhabitants,
-    has.
+    they have nothing to do with the target and lie as ids do: in order, or evenly over their range.
+    A quantity, such as an income or the number of inhabitants, lies unevenly.
     """
     present = ~np.isnan(values)
     found = values[present]
@@ -61,7 +63,9 @@ def looks_like_id(name: str, values: Vector, y: Vector) -> bool:
     if not could_be_ids(found.size, n_different, *bounds):
         return False
     ascends = bool(np.all(np.diff(found) >= 0.0))
-    return are_ids(name, n_different, *bounds, ascends) or not is_related(found, y[present])
+    return are_ids(name, n_different, *bounds, ascends) or not means_more(
+        found, y[present], ascends
+    )
 
 
 def could_be_ids(n_values: int, n_different: float, low: float, high: float) -> bool:
@@ -74,6 +78,17 @@ def are_ids(name: str, n_different: float, low: float, high: float, ascends: boo
     """Whether whole numbers that could be ids are named so, or count the rows up."""
     counts_up = ascends and n_different >= DENSE * (high - low + 1.0)
     return is_named_like_id(name) or counts_up
+
+
+def means_more(found: Vector, y: Vector, ascends: bool) -> bool:
+    """Whether numbers that could be ids are a quantity, or have to do with the target."""
+    return (not ascends and not _lie_evenly(found)) or is_related(found, y)
+
+
+def _lie_evenly(found: Vector) -> bool:
+    low, high = float(found.min()), float(found.max())
+    off = np.abs((np.quantile(found, TENTHS) - low) / max(high - low, 1.0) - TENTHS)
+    return bool(off.max() <= EVENLY)
 
 
 def is_related(found: Vector, y: Vector) -> bool:

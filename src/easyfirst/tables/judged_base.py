@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Any
 
@@ -15,8 +14,8 @@ from numpy.typing import NDArray
 
 from easyfirst.report.patterns import Pattern, find_patterns
 from easyfirst.report.traits import Trait, categories, each_of, ranges
-from easyfirst.report.wording import cell, number
-from easyfirst.tables import values
+from easyfirst.report.wording import cell
+from easyfirst.tables import dates, values
 from easyfirst.tables.origins import Origins
 from easyfirst.tables.preprocessing import Preprocessor
 from easyfirst.tables.recipe import Feature
@@ -229,9 +228,5 @@ def _inserted(column: pa.Array, places: NDArray[np.intp], values: Any) -> pa.Arr
 def written(feature: Feature, value: float) -> str:
     """Return a value of a column as a person would write it."""
     if feature.kind == "date":
-        try:
-            day = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(days=value)
-        except OverflowError:
-            return number(value)
-        return f"{day:%Y-%m-%d}" if abs(value % 1.0) < 1e-9 else f"{day:%Y-%m-%d %H:%M}"
+        return dates.day(value)
     return cell(float(value))

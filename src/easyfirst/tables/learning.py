@@ -28,7 +28,7 @@ from easyfirst.tables.identifiers import (
     ROW_NUMBER,
     are_ids,
     could_be_ids,
-    is_related,
+    means_more,
 )
 from easyfirst.tables.kinds import CODE_ROWS, Hints, codes_said, table_hints
 from easyfirst.tables.pieces import TableInPieces
@@ -276,7 +276,7 @@ class _Column:
             ),
         )
 
-    def is_id(self, name: str, related: Callable[[], bool]) -> bool:
+    def is_id(self, name: str, means_more: Callable[[bool], bool]) -> bool:
         """Whether whole numbers name the rows; see `identifiers.looks_like_id`."""
         numbers, ids = self.numbers, self.ids
         if self.sense.kind != "number" or not ids.is_whole:
@@ -284,7 +284,7 @@ class _Column:
         n_different, bounds = ids.different * numbers.n, (numbers.low, numbers.high)
         if not could_be_ids(numbers.n, n_different, *bounds):
             return False
-        return are_ids(name, n_different, *bounds, ids.ascends) or not related()
+        return are_ids(name, n_different, *bounds, ids.ascends) or not means_more(ids.ascends)
 
 
 class _Scan:
@@ -398,7 +398,7 @@ class _Scan:
             else:
                 column = self._columns[name]
                 column.sense = decided.senses[name]  # which knows more to say
-                is_id = choice.features is None and column.is_id(name, _Related(decided, name))
+                is_id = choice.features is None and column.is_id(name, _MeansMore(decided, name))
                 column.settle(plan, name, is_id)
         recipe = replace(plan.recipe(choice.target), target_reading=decided.target)
         sample, places = self.rows()
@@ -431,16 +431,16 @@ class _Scan:
 
 
 @dataclass(frozen=True, eq=False)
-class _Related:
-    """Whether a column has to do with the target, as far as the sample tells."""
+class _MeansMore:
+    """Whether a column is more than a name of its rows, as far as the sample tells."""
 
     decided: _Decided
     name: str
 
-    def __call__(self) -> bool:
+    def __call__(self, ascends: bool) -> bool:
         given = self.decided.senses[self.name].given
         present = ~np.isnan(given)
-        return is_related(given[present], self.decided.y[present])
+        return means_more(given[present], self.decided.y[present], ascends)
 
 
 def _is_about_codes(note: str) -> bool:

@@ -121,8 +121,21 @@ def stands_out(code: float, values: Vector, rest: Vector, known: Collection[floa
         return True
     if count < LEAST_EQUAL_NEAR:
         return False
-    allowed = below or (code in known and distance >= NEAR * width)
+    allowed = (
+        below or (code in known and distance >= NEAR * width) or _is_all_nines(code, rest, count)
+    )
     return allowed and np.unique(rest).size >= LEAST_DIFFERENT and _is_higher(code, rest, count)
+
+
+def _is_all_nines(code: float, rest: Vector, count: int) -> bool:
+    """Whether a code is 99, 999 and so on, a spike clearly above whole numbers, as beside ages."""
+    if set(f"{code:.0f}") != {"9"} or np.any(rest != np.rint(rest)):
+        return False
+    different, counts = np.unique(rest, return_counts=True)
+    gap, width = code - different[-1], float(different[-1] - different[0])
+    step = float(np.median(np.diff(different))) if different.size > 1 else width
+    is_apart = gap >= max(NEAR * width, APART * step)
+    return bool(is_apart and count >= HIGHER * float(np.mean(counts)))
 
 
 def _is_lonely(code: float, rest: Vector, low: float, high: float, count: int) -> bool:

@@ -133,7 +133,8 @@ class TableModel(TableEstimator):
         require_sense(target.y[used], self.target)
         recipe, notes = make_recipe(table, self._choice(), used, target.y, hints)
         self.recipe_ = replace(recipe, target_reading=reading)
-        self.notes_ = [*self._without_target(target.n_missing), *target_notes, *notes]
+        said = [*self._without_target(target.n_missing), *target.notes()]
+        self.notes_ = [*said, *target_notes, *notes]
         rows = self._training_rows(table, target, used)
         numbers = [each.name for each in recipe.numeric]
         columns = ((name, np.asarray(rows.X.iloc[:, j])) for j, name in enumerate(numbers))

@@ -40,7 +40,9 @@ SIGNS = {  # before a number, and what is said of reading it as a plain one
     ABOVE: ", a lower limit",
     r"^'?[-+]?\s*(~|≈|ca\.)": "",
 }
-ANY_SIGN = r"[(<≤>≥~≈]|ca\."
+NOTE = r"(?:\*{1,3}|[†‡]|\s*\[\w{1,2}\])"  # behind a number, that refers to a remark
+SIGNS[rf"\d.*{NOTE}$"] = ", without its footnote mark"
+ANY_SIGN = rf"[(<≤>≥~≈]|ca\.|{NOTE}$"
 BARE = r"^[-+\d.,' _()]*$"  # a number without a unit
 _SEPARATOR = "\x1f"  # between what stands before and after the digits
 
@@ -54,11 +56,14 @@ _BEFORE = re.compile(
 _AFTER = re.compile(
     rf"(?P<exponent>(?:[eE][-+]?\d+)?)\s*"
     rf"(?P<unit>(?:(?:[^\W\d_]|[%‰°{_MONEY}])[^\d()+]{{0,14}}?[23]?)?)(?P<close>\)?)(?P<minus>-?)"
+    rf"{NOTE}?"
 )
 _CUT = r"^(?P<before>[^\d]*)(?P<body>\d[\d.,' _]*)(?P<after>.*)$"
 MOST_AFFIXES = 2000  # different ones; with more, a column holds sentences
 _ODD_MINUS = "[\u2212\u2010-\u2014]"
 _ODD_QUOTES = "[\u2018\u2019\u00b4`]"
+_ODD_DIGITS = "[\uff10-\uff19\u0660-\u0669\u06f0-\u06f9]"  # full-width and Arabic ones
+_ODD_SIGNS = {"\uff0e": ".", "\uff0c": ",", "\uff05": "%", "\u066b": ".", "\u066c": ","}
 _ODD_SPACES = "[\u00a0\u2002-\u200a\u202f\u3000]"
 
 
@@ -193,7 +198,18 @@ def simple(column: Any) -> Any:
         return column
     for odd, usual in ((_ODD_SPACES, " "), (_ODD_MINUS, "-"), (_ODD_QUOTES, "'")):
         column = pc.replace_substring_regex(column, odd, usual)
+    if _count(column, _ODD_DIGITS):
+        column = _with_usual_digits(column)
     return pc.utf8_trim_whitespace(column)
+
+
+def _with_usual_digits(column: Any) -> Any:
+    for zero in ("\uff10", "\u0660", "\u06f0"):
+        for digit in range(10):
+            column = pc.replace_substring(column, chr(ord(zero) + digit), str(digit))
+    for odd, usual in _ODD_SIGNS.items():
+        column = pc.replace_substring(column, odd, usual)
+    return column
 
 
 def unit_name(text: str) -> str:

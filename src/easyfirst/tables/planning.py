@@ -315,7 +315,8 @@ def settle_number(plan: Plan, name: str, sense: Sense, facts: NumberFacts) -> No
         said.append(f"{codes} taken as missing, equal values far from all others")
     if facts.n_missing:
         what = "the more frequent value" if is_boolean else "the median"
-        said.append(f"{count(facts.n_missing, 'missing value')} replaced by {what}, {fill:.6g}")
+        shown = dates.day(fill) if sense.kind == "date" else f"{fill:.6g}"
+        said.append(f"{count(facts.n_missing, 'missing value')} replaced by {what}, {shown}")
     if said:
         plan.notes.append(f"column {name!r}: {'; '.join(said)}")
 

@@ -25,6 +25,7 @@ from easyfirst.tables.column_reading import Reading
 from easyfirst.tables.errors import TableError, require_column
 from easyfirst.tables.kinds import ColumnMeaning, Hints, codes_of, understand
 from easyfirst.tables.notation import PLAIN, Notation, mixed_marks, mixed_units
+from easyfirst.tables.totals import total_rows
 
 MARKED_NUMBER = re.compile(r"[-+]?\d+([.,' \u00a0\u202f]\d+)+")
 CLASSES = (
@@ -47,7 +48,8 @@ class Response:
     """The target of every row of a table.
 
     `y` is NaN where there is nothing to fit: the value is missing, or `is_wrong` beyond doubt,
-    because it is a missing code, infinite or no number. `given` is the number in the table.
+    because it is a missing code, infinite or no number, or because the row sums up others, as in
+    `is_total`. `given` is the number in the table.
     """
 
     y: Vector
@@ -55,14 +57,37 @@ class Response:
     is_wrong: NDArray[np.bool_]
     is_infinite: NDArray[np.bool_]
     column: Any
+    is_total: NDArray[np.bool_] | None = None
 
     @property
     def n_missing(self) -> int:
         """How many rows have no target at all."""
         return int(np.sum(np.isnan(self.y) & ~self.is_wrong))
 
+    def without_totals(self, is_total: NDArray[np.bool_]) -> Response:
+        """Return the same, with some rows that sum up others."""
+        is_total = is_total & ~np.isnan(self.y)
+        if not is_total.any():
+            return self
+        y, wrong = np.where(is_total, np.nan, self.y), self.is_wrong | is_total
+        return replace(self, y=y, is_wrong=wrong, is_total=is_total)
+
+    def notes(self) -> list[str]:
+        """Say which rows are no data."""
+        if self.is_total is None:
+            return []
+        n = int(self.is_total.sum())
+        looks = "looks" if n == 1 else "look"
+        first = int(np.argmax(self.is_total))
+        return [
+            f"{count(n, 'row')} {looks} like a total of others, the first is row {first:,}: not "
+            f"fitted, and listed as wrong"
+        ]
+
     def reason(self, row: int) -> str:
         """Return why the target of a row is wrong."""
+        if self.is_total is not None and self.is_total[row]:
+            return "the row looks like a total of others"
         if self.is_infinite[row]:
             return "the target is infinite"
         if np.isnan(self.given[row]):
@@ -114,7 +139,7 @@ def response(table: pa.Table, target: str, reading: Reading) -> Response:
     odd = values.odd_values(column, reading, given)
     if odd is not None:
         require_rare(odd, target)
-    return response_of(column, given, reading)
+    return response_of(column, given, reading).without_totals(total_rows(table, target))
 
 
 def require_rare(odd: values.TextsAmongNumbers, target: str) -> None:
