@@ -469,3 +469,52 @@ def test_classes_that_overlap_are_not_taken_for_noisy_ones():
     flipped = (X[:, 0] > 0) ^ (rng.random(3000) < 0.3)
     found = SelfPacedClassifier().fit(X, flipped)
     assert found.corrupted_fraction_ == pytest.approx(0.3, abs=0.04)
+
+
+def _overlapping(kind, n, seed):
+    """Rows whose labels are left to chance, and are all right."""
+    rng = np.random.default_rng([seed, n])
+    X = rng.standard_normal((n, 4))
+    if kind == "weak line":
+        return X, rng.random(n) < expit(0.5 * X[:, 0] + 0.4 * X[:, 1])
+    if kind == "skewed column":
+        X = np.exp(0.6 * X)
+        return X, rng.random(n) < expit(0.8 * X[:, 0] - 0.5 * X[:, 1] - 0.5)
+    if kind == "few values":
+        X = (X > 0).astype(float)
+        return X, rng.random(n) < expit(X[:, 0] - 1.2 * X[:, 1] + 0.4)
+    y = rng.random(n) < 0.4
+    return X * np.where(y, 1.6, 1.0)[:, None] + np.where(y, 0.7, 0.0)[:, None], y
+
+
+@pytest.mark.parametrize("kind", ["weak line", "skewed column", "few values", "two spreads"])
+@pytest.mark.parametrize("n", [400, 1000])
+def test_labels_left_to_chance_are_not_flagged_however_few_rows_there_are(kind, n):
+    flagged = [
+        np.mean(~SelfPacedClassifier(n_jobs=1).fit(*_overlapping(kind, n, seed)).selected_) > 0.01
+        for seed in range(5)
+    ]
+    assert sum(flagged) <= 1
+
+
+@pytest.mark.parametrize("rates", [(0.35, 0.35), (0.0, 0.4)])
+def test_flips_level_off_what_overlap_does_not(rates):
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((4000, 6))
+    right = rng.random(4000) < expit(4.0 * X[:, 0] + 3.0 * X[:, 1])
+    given = right ^ (rng.random(4000) < np.where(right, rates[1], rates[0]))
+    model = SelfPacedClassifier(n_jobs=1).fit(X, given)
+    np.testing.assert_allclose(model.label_noise_[[0, 1], [1, 0]], rates, atol=0.1)
+    clean = SelfPacedClassifier(n_jobs=1).fit(X, right)
+    assert clean.selected_.all()
+
+
+def test_two_clouds_far_apart_show_their_flips_without_rows_between():
+    rng = np.random.default_rng(6)
+    right = rng.random(500) < 0.5
+    X = np.where(right, 30.0, 10.0)[:, None] + rng.normal(0.0, 2.0, (500, 1))
+    wrong = rng.random(500) < 0.1
+    model = SelfPacedClassifier(n_jobs=1).fit(X, right ^ wrong)
+    np.testing.assert_array_equal(~model.selected_, wrong)
+    atoms = SelfPacedClassifier(n_jobs=1).fit(np.where(right, 1.0, 0.0)[:, None], right ^ wrong)
+    assert atoms.selected_.all()  # two values and chance: nothing says that labels are wrong

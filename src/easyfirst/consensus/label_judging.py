@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
-from scipy.special import expit, logit, logsumexp
+from scipy.special import logit, logsumexp
 from scipy.stats import chi2
 from sklearn.ensemble import HistGradientBoostingClassifier
 from threadpoolctl import threadpool_limits
 
+from easyfirst.consensus.label_evidence import fitted_levels, look_flipped, scaled
 from easyfirst.consensus.label_fit import Preconditioner, curvature_of, fit_labels
 from easyfirst.consensus.label_noise import LEAST_ROWS, LabelNoise, estimate_noise, refined_noise
 from easyfirst.contracts import Batch, Matrix, Resident, Spread, Step, Vector
@@ -97,6 +98,10 @@ def judge_labels(
     boosted = booster_probabilities(rows.X, folds.fold, boosters, problem.n_classes)
     first, seen = _blended(folds, boosted, lines, own, nothing)
     noise = estimate_noise(seen, codes, weight)
+    if not noise.is_none:
+        fitted = linear_logits(rows.X, np.zeros_like(folds.fold), (start,)), penalty.size
+        if not look_flipped(seen, codes, weight, own, fitted, rows.X):
+            noise = LabelNoise.overlap(problem.n_classes)
     if noise.is_none:
         return Judged(noise, Judge(noise.matrix, boosters, first), start)
     through = labels.expand_through_noise
@@ -147,24 +152,8 @@ def _levelled(own: Matrix, codes: NDArray[np.intp], weight: Vector) -> Matrix:
     """
     if own.shape[1] != 2:
         return own
-    score, is_second = own[:, 1] - own[:, 0], codes == 1
-
-    def chance(point: Vector) -> tuple[Vector, Vector]:
-        inner = expit(point[2] * score + point[3])
-        return inner, point[0] + (point[1] - point[0]) * inner
-
-    def objective(point: Vector) -> tuple[float, Vector]:
-        inner, second = chance(point)
-        seen = np.where(is_second, second, 1.0 - second)
-        pull = weight * np.where(is_second, -1.0, 1.0) / seen
-        bend = pull * (point[1] - point[0]) * inner * (1.0 - inner)
-        slope = [pull @ (1.0 - inner), pull @ inner, bend @ score, bend.sum()]
-        return -float(weight @ np.log(seen)), np.array(slope)
-
-    limits = [(LEAST_PROBABILITY, 0.5), (0.5, 1.0 - LEAST_PROBABILITY), (0.0, 10.0), (None, None)]
-    start = np.array([0.1, 0.9, 1.0, 0.0])
-    _, second = chance(minimize(objective, start, jac=True, method="L-BFGS-B", bounds=limits).x)
-    half = 0.5 * logit(second)
+    score = scaled(own[:, 1] - own[:, 0])
+    half = 0.5 * logit(fitted_levels(score, codes == 1, weight).at(score))
     return np.stack([-half, half]).T
 
 

@@ -8,9 +8,8 @@ begins is the rate of errors.
 
 The matrix is known only if some rows of each class are certain and most labels are right. Labels
 that depend on chance as much as on the columns cannot be told from noisy ones by the surest rows
-alone: the sex of a person, by age and wage, is never sure. But then few rows are as sure as the
-surest, and probabilities lie all along the way; with noise, they gather at both of its ends. Where
-they do not, nothing says that labels are wrong, and all are taken as right.
+alone: the sex of a person, by age and wage, is never sure. Which of both it is, is asked elsewhere
+(`label_evidence.py`).
 """
 
 from __future__ import annotations
@@ -43,7 +42,6 @@ SIGNAL = 2.5  # standard errors of a rank test by which the columns must tell a 
 MOST_WRONG = 0.55  # of the labels of one class, if those of others are right
 CERTAIN = 0.95  # probability of a class from which a row is certain,
 MOST_CERTAIN = 0.5  # and the share of such rows in each class from which all of them are counted
-APART = 0.36  # of how far classes would stand apart if all rows were certain: less is overlap
 LEAST_INFORMATION = 0.15  # the smallest eigenvalue of the matrix: no noise leaves less
 
 
@@ -67,6 +65,11 @@ class LabelNoise:
     def none(cls, n_classes: int, is_unidentified: bool = False) -> LabelNoise:
         """Return that every label is right."""
         return cls(np.eye(n_classes), np.zeros(n_classes), is_unidentified=is_unidentified)
+
+    @classmethod
+    def overlap(cls, n_classes: int) -> LabelNoise:
+        """Return that every label is right, as far as classes that overlap let anyone tell."""
+        return cls(np.eye(n_classes), np.zeros(n_classes), overlaps=True)
 
     @property
     def is_none(self) -> bool:
@@ -95,8 +98,6 @@ def estimate_noise(probabilities: Matrix, codes: NDArray[np.intp], weight: Vecto
     if np.any(fewer < counts):
         lines, variance, rise = _read_lines(probabilities, codes, weight, fewer, tells)
     is_told = variance > 0
-    if np.any(is_told) and _apartness(probabilities, weight, lines, counts) < APART:
-        return replace(LabelNoise.none(n_classes), overlaps=True)
     lines, variance, contradicts = _shrunk(lines, variance, rise)
     if np.any(1.0 - np.diag(lines) > MOST_WRONG):
         return LabelNoise.none(n_classes, is_unidentified=True)
@@ -110,22 +111,6 @@ def estimate_noise(probabilities: Matrix, codes: NDArray[np.intp], weight: Vecto
         matrix, unsure = np.eye(n_classes) + share * (matrix - np.eye(n_classes)), variance > 0
     told = tuple(np.flatnonzero(is_told).tolist())
     return LabelNoise(matrix, variance, told, tuple(np.flatnonzero(unsure).tolist()))
-
-
-def _apartness(probabilities: Matrix, weight: Vector, lines: Matrix, counts: Vector) -> float:
-    """Return how far probabilities lie apart, over how far if all rows were certain.
-
-    Certain rows of class k have its label as often as line k says, all others as often as their
-    lines say: two values, whose variance is the largest that is possible between them.
-    """
-    found, shares = np.zeros(len(lines)), counts / counts.sum()
-    for k in range(len(lines)):
-        others = np.delete(shares, k) / max(float(1.0 - shares[k]), 1e-300)
-        low = float(np.delete(lines[:, k], k) @ others)
-        mean = float(np.average(probabilities[:, k], weights=weight))
-        spread = float(np.average(np.square(probabilities[:, k] - mean), weights=weight))
-        found[k] = spread / max((lines[k, k] - mean) * (mean - low), 1e-9)
-    return float(shares @ np.minimum(found, 1.0))
 
 
 def _read_lines(

@@ -18,6 +18,7 @@ from scipy.special import softmax
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from easyfirst.consensus.classes import noise_by_batch
+from easyfirst.consensus.label_evidence import look_flipped
 from easyfirst.consensus.label_judging import best_mix
 from easyfirst.consensus.label_noise import LEAST_ROWS, LabelNoise, estimate_noise
 from easyfirst.consensus.status import Status
@@ -144,8 +145,9 @@ def settle_labels(
         return _unchecked(work)
     judge = settings.estimator
     at, likely = _first_look(work, fits, settings.start or judge)
-    if np.any(at.weight < 1.0) and settings.start is None and is_dense_and_numeric(rows.X):
-        # Rows that a simple classifier cannot follow would pass for wrong labels.
+    in_question = bool(np.any(at.weight < 1.0)) or at.noise.overlaps
+    if in_question and settings.start is None and is_dense_and_numeric(rows.X):
+        # Rows that a simple classifier cannot follow would pass for wrong labels, or for overlap.
         curved = HistGradientBoostingClassifier(
             max_iter=50, early_stopping=False, random_state=fits.seed
         )
@@ -168,6 +170,10 @@ def _first_look(work: _Labels, fits: Fits, estimator: Any) -> tuple[SettledLabel
     rows, codes = work.rows, work.codes
     told = _mean_over_splits(work, fits, estimator, rows.weight, np.eye(work.n_classes))
     noise = estimate_noise(told, codes, rows.weight)
+    # Classifiers that only name a class are equally sure everywhere: no curve to look at.
+    is_graded = hasattr(estimator, "predict_proba") or hasattr(estimator, "decision_function")
+    if not noise.is_none and is_graded and not look_flipped(told, codes, rows.weight):
+        noise = LabelNoise.overlap(work.n_classes)
     right = np.asarray(softmax(without_noise(told, noise.matrix), axis=1))
     given = np.maximum(told[np.arange(codes.size), codes], LEAST_PROBABILITY)
     return work.look(right, noise), float(np.average(np.log(given), weights=rows.weight))

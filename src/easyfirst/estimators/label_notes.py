@@ -19,9 +19,9 @@ NOT_CHECKED = (
     f"Every label is taken as right."
 )
 OVERLAP = (
-    "Labels were not checked: the columns leave most rows between the classes, where a wrong label "
-    "looks like any other. Every label is taken as right; SelfPaced with a better model, or more "
-    "columns, may tell more."
+    "Every label is taken as right: the columns leave many rows between the classes, and nothing "
+    "says that labels there were flipped rather than left to chance. SelfPaced with a better "
+    "model, or more columns, may tell more."
 )
 NOT_TOLD = (
     "Labels were not checked: models of other rows tell the labels no better than chance. Every "

@@ -1,0 +1,241 @@
+"""Whether labels are wrong, or classes overlap: both make labels that no model can tell.
+
+Where classes overlap, the logit of a label goes on rising along the score of the columns: surer
+rows are found further out. Flipped labels bend it: beyond some score all rows are equally sure, at
+the rate of the flips. So a logistic curve that levels off is compared with one that does not, along
+scores by models of other rows, by squares and by products of columns; a level has to be worth half
+the logarithm of the number of rows, as in Schwarz's criterion. Overlap is the rule and levels the
+exception: without evidence, it is overlap. Only rows in clouds far apart, which say nothing of the
+curve between, need none.
+
+Labels by chance that do have levels (three in four on one side of a step, one in four on the
+other) look like flipped ones. Nothing in the rows tells them apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.special import expit, log_expit, logsumexp
+from scipy.stats import norm, rankdata
+
+from easyfirst.contracts import Matrix, Vector
+
+LEAST_LEVEL = 0.002  # no model is believed to be surer
+PLACES = 400  # scores that are told apart
+STEEPEST = 30.0  # slope along a score of variance one
+LEVELS_APART = 3.0  # parameters that two levels count for: a score that is skewed looks like one
+COLUMNS_FOR_SQUARES, COLUMNS_FOR_PRODUCTS = 200, 8
+FAR = 3.0  # standard deviations, beyond which a column is no more curved
+GATHERED = 0.85  # of the variance of two levels, from which rows are at either of them
+LEAST_DIFFERENT = 0.5  # of the rows, by what models say of them
+STARTS = ((0.1, 0.9), (0.3, 0.7), (0.02, 0.7), (0.3, 0.98))
+
+
+@dataclass(frozen=True, eq=False)
+class Levels:
+    """A logistic curve between two levels, along a score of mean zero and variance one."""
+
+    low: float
+    high: float
+    slope: float
+    offset: float
+    log_likelihood: float
+
+    def at(self, score: Vector) -> Vector:
+        """Return the probability of the label at each score."""
+        return np.asarray(
+            self.low + (self.high - self.low) * expit(self.slope * score + self.offset)
+        )
+
+
+def fitted_levels(score: Vector, own: NDArray[np.bool_], weight: Vector, others: int = 0) -> Levels:
+    """Return the curve between levels by which the labels are most probable.
+
+    With a number of `others`, labels are wrong equally often in all classes, and any of the others
+    is given as often: one level tells the other one.
+    """
+    place, rows, hits = _joined(score, own, weight)
+
+    def objective(point: Vector) -> tuple[float, Vector]:
+        low, high, slope, offset = _all_four(point, others)
+        inner = expit(slope * place + offset)
+        seen = np.clip(low + (high - low) * inner, 1e-9, 1.0 - 1e-9)
+        pull = (rows - hits) / (1.0 - seen) - hits / seen
+        bend = pull * (high - low) * inner * (1.0 - inner)
+        value = -float(hits @ np.log(seen) + (rows - hits) @ np.log(1.0 - seen))
+        levels = [pull @ (1.0 - inner), pull @ inner]
+        if others:
+            levels = [levels[1] - levels[0] / others]
+        return value, np.array([*levels, bend @ place, bend.sum()])
+
+    limits = [(LEAST_LEVEL, 0.5), (0.5, 1.0 - LEAST_LEVEL), (0.0, STEEPEST), (None, None)]
+    first = 1 if others else 0
+    fits = [
+        minimize(
+            objective,
+            [*start[first:], 2.0, 0.0],
+            jac=True,
+            method="L-BFGS-B",
+            bounds=limits[first:],
+        )
+        for start in (STARTS[:2] if others else STARTS)
+    ]
+    best = min(fits, key=lambda fit: float(fit.fun))
+    return Levels(*_all_four(best.x, others), log_likelihood=-float(best.fun))
+
+
+def _all_four(point: Vector, others: int) -> tuple[float, float, float, float]:
+    high, slope, offset = point[-3:].tolist()
+    return (1.0 - high) / others if others else float(point[0]), high, slope, offset
+
+
+def look_flipped(
+    flexible: Matrix,
+    codes: NDArray[np.intp],
+    weight: Vector,
+    linear: Matrix | None = None,
+    fitted: tuple[Matrix, int] | None = None,
+    X: Any = None,
+) -> bool:
+    """Return whether labels look flipped rather than left to chance; see `evidence_of_levels`."""
+    if gathered_share(flexible, codes, weight) >= GATHERED:
+        return True
+    return evidence_of_levels(flexible, codes, weight, linear, fitted, X) > 0.0
+
+
+def gathered_share(flexible: Matrix, codes: NDArray[np.intp], weight: Vector) -> float:
+    """Return how far rows gather at two levels: one if all of them do.
+
+    Two clouds of rows far apart show no curve between them, but that there are two. Where few
+    values are different, that is so anyway, and says nothing.
+    """
+    counted = weight > 0
+    shares = np.bincount(codes, weights=weight, minlength=flexible.shape[1])
+    found, s = np.zeros(shares.size), weight[counted]
+    for k in np.flatnonzero(shares > 0).tolist():
+        chance = flexible[counted, k]
+        if np.unique(chance).size < LEAST_DIFFERENT * chance.size:
+            return 0.0
+        score = scaled(norm.ppf((rankdata(chance) - 0.5) / chance.size))
+        levels = fitted_levels(score, (codes == k)[counted], s)
+        mean = float(np.average(chance, weights=s))
+        spread = float(np.average(np.square(chance - mean), weights=s))
+        most = (levels.high - mean) * (mean - levels.low)  # the variance of two values
+        found[k] = min(spread / most, 1.0) if most > 0.0 else 0.0
+    return float(shares @ found / shares.sum())
+
+
+def evidence_of_levels(
+    flexible: Matrix,
+    codes: NDArray[np.intp],
+    weight: Vector,
+    linear: Matrix | None = None,
+    fitted: tuple[Matrix, int] | None = None,
+    X: Any = None,
+) -> float:
+    """Return how much more probable labels are if curves level off, as a logarithm.
+
+    `flexible` are probabilities out of fold, `linear` logits of linear models out of fold. `fitted`
+    are logits of the linear model of all rows, and how many coefficients it has: where many rows
+    are alike, a model of the others has not seen any like them. The squares of the columns of `X`
+    may be added to the score, and where columns are few, their products. Classes count by their
+    shares.
+    """
+    counted = weight > 0
+    most = float(np.sqrt(weight.sum()))  # coefficients of which chance explains one each
+    shares = np.bincount(codes, weights=weight, minlength=flexible.shape[1])
+    found, bends = np.zeros(shares.size), [np.zeros((0, int(counted.sum()))), *bends_of(X, counted)]
+    for k in np.flatnonzero(shares > 0).tolist():
+        if shares.size == 2 and k == 1:
+            found[k] = found[0]  # the same curve, seen from its other end
+            continue
+        own, s = (codes == k)[counted], weight[counted]
+        ranks = rankdata(flexible[counted, k])
+        scores = scaled(norm.ppf((ranks - 0.5) / ranks.size))[None]
+        if linear is not None:
+            scores = np.vstack([scores, scaled(against_others(linear[counted], k))])
+        # What is fitted to these labels is better by chance, by one for each coefficient.
+        straight, level = -np.inf, -np.inf
+        if fitted is not None and fitted[1] <= most:
+            chance = against_others(fitted[0][counted], k)
+            straight = float(s @ log_expit(np.where(own, chance, -chance))) - fitted[1]
+        for more in (bend for bend in bends if len(bend) <= most):
+            score, without = _without_levels(scores, more, own, s)
+            straight = max(straight, without - len(more))
+            level = max(level, _with_levels(score, own, s, shares.size - 1) - len(more))
+        found[k] = level - straight
+    return float(shares @ found / shares.sum())
+
+
+def _with_levels(score: Vector, own: NDArray[np.bool_], weight: Vector, others: int) -> float:
+    """Return the log likelihood by curves that level off, less what their parameters cost."""
+    score, price = scaled(score), 0.5 * float(np.log(weight.sum()))
+    alike = fitted_levels(score, own, weight, others).log_likelihood - price
+    apart = fitted_levels(score, own, weight).log_likelihood - LEVELS_APART * price
+    return max(alike, apart)
+
+
+def bends_of(X: Any, counted: NDArray[np.bool_]) -> list[Matrix]:
+    """Return squares of the columns of dense rows, then squares and products, one line each."""
+    if X is None or sp.issparse(X) or X.shape[1] > COLUMNS_FOR_SQUARES:
+        return []
+    columns = [np.asarray(own, dtype=np.float64) for own in X[counted].T]
+    # Columns of two values have no squares.
+    curved = [bool(np.any((own > own.min()) & (own < own.max()))) for own in columns]
+    columns = [np.clip(scaled(own), -FAR, FAR) for own in columns]
+    squares = [
+        scaled(np.square(own)) for own, is_curved in zip(columns, curved, strict=True) if is_curved
+    ]
+    found = [np.stack(squares)] if squares else []
+    if 2 <= len(columns) <= COLUMNS_FOR_PRODUCTS:
+        pairs = [scaled(a * b) for a, b in combinations(columns, 2)]
+        found.append(np.stack(squares + pairs))
+    return found
+
+
+def scaled(score: Vector) -> Vector:
+    """Return a score with mean zero and variance one."""
+    return np.asarray((score - score.mean()) / max(float(score.std()), 1e-300))
+
+
+def against_others(logits: Matrix, k: int) -> Vector:
+    """Return the logit of one class against all others."""
+    return np.asarray(logits[:, k] - logsumexp(np.delete(logits, k, axis=1), axis=1))
+
+
+def _without_levels(
+    scores: Matrix, more: Matrix, own: NDArray[np.bool_], weight: Vector
+) -> tuple[Vector, float]:
+    """Return the best sum of scores for a logistic curve without levels; its log likelihood."""
+    columns = np.vstack([scores, more])
+    sign = np.where(own, 1.0, -1.0)
+
+    def objective(point: Vector) -> tuple[float, Vector]:
+        margin = sign * (point[:-1] @ columns + point[-1])
+        pull = -weight * sign * expit(-margin)
+        return -float(weight @ log_expit(margin)), np.append(columns @ pull, pull.sum())
+
+    limits = [*[(0.0, None)] * len(scores), *[(None, None)] * (len(more) + 1)]
+    start = np.concatenate([np.full(len(scores), 0.5), np.zeros(len(more) + 1)])
+    best = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=limits)
+    return np.asarray(best.x[:-1] @ columns), -float(best.fun)
+
+
+def _joined(score: Vector, own: NDArray[np.bool_], weight: Vector) -> tuple[Vector, Vector, Vector]:
+    """Return a score for rows of nearly the same, how many they are, how many have the label."""
+    order = np.argsort(score, kind="stable")
+    total = np.cumsum(weight[order])
+    place = np.minimum((PLACES * (total - 0.5 * weight[order]) / total[-1]), PLACES - 1)
+    bins = place.astype(np.intp)
+    rows = np.bincount(bins, weights=weight[order], minlength=PLACES).astype(np.float64)
+    hits = np.bincount(bins, weights=weight[order] * own[order], minlength=PLACES).astype(float)
+    sums = np.bincount(bins, weights=weight[order] * score[order], minlength=PLACES)
+    used = rows > 0
+    return sums[used] / rows[used], rows[used], hits[used]
