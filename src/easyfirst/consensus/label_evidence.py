@@ -23,13 +23,14 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import expit, log_expit, logsumexp
-from scipy.stats import norm, rankdata
+from scipy.stats import chi2, norm, rankdata
 
 from easyfirst.contracts import Matrix, Vector
 
 LEAST_LEVEL = 0.002  # no model is believed to be surer
 PLACES = 400  # scores that are told apart
 STEEPEST = 30.0  # slope along a score of variance one
+LEAST_PRICE = float(chi2.isf(0.005, 1)) / 2.0  # of a level: however few rows, no accident
 LEVELS_APART = 3.0  # parameters that two levels count for: a score that is skewed looks like one
 COLUMNS_FOR_SQUARES, COLUMNS_FOR_PRODUCTS = 200, 8
 FAR = 3.0  # standard deviations, beyond which a column is no more curved
@@ -176,7 +177,7 @@ def evidence_of_levels(
 
 def _with_levels(score: Vector, own: NDArray[np.bool_], weight: Vector, others: int) -> float:
     """Return the log likelihood by curves that level off, less what their parameters cost."""
-    score, price = scaled(score), 0.5 * float(np.log(weight.sum()))
+    score, price = scaled(score), max(0.5 * float(np.log(weight.sum())), LEAST_PRICE)
     alike = fitted_levels(score, own, weight, others).log_likelihood - price
     apart = fitted_levels(score, own, weight).log_likelihood - LEVELS_APART * price
     return max(alike, apart)
