@@ -17,6 +17,8 @@ MOST_DIGITS = 12  # beyond, digits are those of a computation, which nobody type
 # Digits that are taken for each other in handwriting and print; 1 and 7 above all.
 ALIKE = ("17", "17", "08", "06", "27", "35", "38", "49", "56", "58", "68", "89", "39", "14")
 
+UNLIKE = 0.1  # how often a digit is taken for another, beside 1 and 7
+
 
 @dataclass(frozen=True, eq=False)
 class Slips:
@@ -59,6 +61,21 @@ def misread_digits(given: Vector) -> Slips:
     weight = _ALIKE[np.clip(digits, 0, 9)] * ((digits[:, :, None] >= 0) & (change != 0))
     weight[places[:, 0] >= 10.0, 0, 0] = 0.0  # nobody writes 049.70
     return Slips(value.reshape(n, 10 * length), weight.reshape(n, 10 * length))
+
+
+def kinds_of_misreading(given: Vector) -> list[Slips]:
+    """Return the numbers that differ in one digit, in four kinds.
+
+    These are the first digit taken for one that looks alike, for any other, and the same of later
+    digits. Tables differ in which of them occur.
+    """
+    slips = misread_digits(given)
+    weight = slips.weight.reshape(given.size, -1, 10)
+    first = np.arange(weight.shape[1])[None, :, None] == 0
+    alike = weight > UNLIKE
+    each = [np.where(there, weight, 0.0) for there in (first & alike, first & ~alike)]
+    each += [np.where(there, weight, 0.0) for there in (~first & alike, ~first & ~alike)]
+    return [Slips(slips.value, some.reshape(slips.weight.shape)) for some in each]
 
 
 def transposed_digits(given: Vector) -> Slips:
@@ -108,7 +125,7 @@ def _decimals(value: float) -> int:
 
 
 def _likeness() -> Matrix:
-    likeness = np.full((10, 10), 0.1)
+    likeness = np.full((10, 10), UNLIKE)
     for pair in ALIKE:
         for a, b in ((int(pair[0]), int(pair[1])), (int(pair[1]), int(pair[0]))):
             likeness[a, b] = min(likeness[a, b] + 0.45, 1.0)

@@ -11,25 +11,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, logsumexp
 
 from easyfirst.contracts import Matrix, Vector
-from easyfirst.report.digits import Slips, misread_digits, resolution, transposed_digits
+from easyfirst.report.digits import Slips, kinds_of_misreading, transposed_digits
+from easyfirst.report.true_values import TrueValues
 from easyfirst.report.wording import visible
+from easyfirst.report.writing import Writing, written_step
 from easyfirst.transforms import IDENTITY, TargetTransform
 
 NOTICED = 3.5  # noise scales that a mistake moves a value at least to be noticed at all
 MOVED = 2.0  # noise scales at least between the given and the true value
-ANY_SIZE = np.log(1e6)  # mistakes without a rule: each order of magnitude alike ...
-SIZE_ROWS = 20.0  # ... until so many rows show which one is usual
-LEAST_SPREAD = 0.7  # of the logarithms of their sizes
-# The tail of the noise is any decreasing density on either side: a mixture of exponential ones
-# that fall off over so many noise scales.
-TAILS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 TAIL = 5.0  # degrees of freedom of the noise, so that no fix hangs on a tenth of a scale
 TAIL_CONSTANT = float(gammaln((TAIL + 1) / 2) - gammaln(TAIL / 2) - 0.5 * np.log(TAIL * np.pi))
 USUAL_CODES = (-1.0, -9.0, -99.0, -999.0, -9999.0, 9.0, 99.0, 999.0, 9999.0, 99999.0)
@@ -48,11 +43,12 @@ FACTORS: dict[float, tuple[float, str]] = {
     1.609: (0.002, "miles and kilometres"),
     4.184: (0.001, "calories and joules"),
 }
-OTHER, SIGN, SWAP, DIGIT, TRANSPOSED, CODE, COPIED = 0.30, 0.04, 0.08, 0.12, 0.04, 0.06, 0.03
-COMMON, NOISE_TAIL, SHARED = 0.03, 0.05, 0.06
-NEAR = 8.0  # noise scales around a factor in which errors of other causes lie
+# Of mistakes in writing numbers by hand, most are of one digit (Verhoeff 1969).
+SIGN, SWAP, DIGIT, TRANSPOSED, CODE, COPIED = 0.04, 0.08, 0.35, 0.04, 0.06, 0.03
+COMMON, SHARED = 0.06, 0.06
+KINDS_OF_MISREADING = 0.4, 0.1, 0.4, 0.1  # first digit: alike, any; later ones
 CLOSE_RATIO = 0.1  # difference of logarithms within which a shared factor is a listed one
-BY_CHANCE = 0.5  # of a mistake's own prior: that of only coming near it
+ANY_SIZE = float(np.log(1e6))  # an error may have each of so many powers of e alike
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,37 +64,6 @@ class SwapPartner:
     predicted: Vector
     center: float
     spread: float
-
-
-@dataclass(frozen=True)
-class ErrorSizes:
-    """The density of mistakes without a rule: any order of magnitude, and the usual one here.
-
-    `center` and `spread` are those of the errors' logarithms; `share` says how far to trust them.
-    """
-
-    center: float
-    spread: float
-    share: float
-
-    @classmethod
-    def of(cls, error: Vector, matter: Vector) -> Self:
-        """Learn the usual size from rows that look wrong, counted by `matter`."""
-        total = float(np.sum(matter))
-        if total <= 0:
-            return cls(0.0, 1.0, 0.0)
-        logs = np.log(error)
-        center = float(np.average(logs, weights=matter))
-        spread = float(np.sqrt(np.average(np.square(logs - center), weights=matter)))
-        spread = max(spread, LEAST_SPREAD)
-        return cls(center, spread, total / (total + SIZE_ROWS))
-
-    def log_density(self, error: Vector) -> Vector:
-        """Return the log density of errors of these sizes, either sign."""
-        far = (np.log(error) - self.center) / self.spread
-        usual = np.exp(-0.5 * np.square(far)) / (np.sqrt(2.0 * np.pi) * self.spread)
-        either = self.share * usual + (1.0 - self.share) / ANY_SIZE
-        return np.asarray(np.log(0.5 * either / error))
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,12 +89,16 @@ class RowsInQuestion:
         below another one of them.
     usual_share
         Share of the table that has the very same target as a usual row.
+    clean_nearby
+        How many that look clean have one within three noise scales of it.
     n_rows, n_wrong
         Rows of the whole table, and how many of them look wrong.
     step
         In which the target is written: 0.01 for two decimals.
-    sizes
-        How large the errors of rows that look wrong are.
+    writing
+        How right values are written.
+    truth
+        Where true values lie around predictions.
     partners
         Columns that the target may have changed places with.
     """
@@ -143,11 +112,13 @@ class RowsInQuestion:
     nearby: Vector
     equal_if_scaled: Vector
     repeated: Vector
+    clean_nearby: Vector
     usual_share: float
     n_rows: int
     n_wrong: int
     step: float
-    sizes: ErrorSizes
+    writing: Writing
+    truth: TrueValues
     partners: Sequence[SwapPartner] = field(default=())
     transform: TargetTransform = IDENTITY
 
@@ -166,10 +137,24 @@ class RowsInQuestion:
         """What makes a log density of fitted values one of the given values."""
         return slope_at(self.transform, self.given, self.predicted)
 
+    @cached_property
+    def log_reference(self) -> Vector:
+        """The log density of errors of all orders of magnitude, but for a constant."""
+        return np.asarray(self.log_slope - np.log(self.error))
+
+    @cached_property
+    def log_column(self) -> Vector:
+        """The log density of the given values among those of rows that look clean."""
+        width = np.log(6.0 * self.scale) - self.log_slope
+        with np.errstate(divide="ignore"):
+            return np.asarray(
+                np.log(self.clean_nearby / max(self.n_rows - self.n_wrong, 1)) - width
+            )
+
     def some(self, rows: NDArray[np.intp]) -> RowsInQuestion:
         """Return some of these rows."""
         own = ("given", "predicted", "scale", "quality", "above")
-        counts = ("equal", "nearby", "equal_if_scaled", "repeated")
+        counts = ("equal", "nearby", "equal_if_scaled", "repeated", "clean_nearby")
         partners = [
             replace(each, values=each.values[rows], predicted=each.predicted[rows])
             for each in self.partners
@@ -183,8 +168,7 @@ class RowsInQuestion:
         shape = (-1, *[1] * (np.ndim(value) - 1))
         scale = self.scale.reshape(shape)
         far = (self.transform.of(value) - self.transform.of(center).reshape(shape)) / scale
-        bent = np.log1p(np.square(far) / TAIL)
-        density = TAIL_CONSTANT - np.log(scale) - 0.5 * (TAIL + 1.0) * bent
+        density = self.truth.log_density(far) - np.log(scale)
         return np.asarray(density + self.transform.log_slope(value))
 
     def noticed(self, value: Vector) -> NDArray[np.bool_]:
@@ -220,8 +204,7 @@ class Mistake:
 
     `fix` says what to do in words; `cause` says what probably happened, with braces where the
     true value goes. `part` is the share of the density that the one true value in `value` has,
-    where a kind has several. `near` is another kind's fix to which a near miss comes close, without
-    being of that kind. `log_factor` is that of a mistake by a factor.
+    where a kind has several.
     """
 
     fix: str
@@ -230,19 +213,15 @@ class Mistake:
     log_density: Vector
     value: Vector
     part: Vector
-    near: str = ""
-    log_factor: float | None = None
 
 
 def mistakes_in(rows: RowsInQuestion) -> list[Mistake]:
     """Return all kinds of mistake for some rows."""
     return [
-        _without_rule(rows, OTHER, rows.sizes.log_density(rows.error) + rows.log_slope),
-        *_tails(rows),
         *_factors(rows),
-        *_single(rows, _wrong_sign(rows)),
+        _single(rows, _wrong_sign(rows)),
         *_swaps(rows),
-        _slips(rows, "correct one digit", "a digit misread", DIGIT, misread_digits(rows.given)),
+        *_misread(rows),
         _slips(
             rows,
             "transpose two digits",
@@ -292,8 +271,17 @@ def common_factor(rows: RowsInQuestion, log_ratio: float, spread: float) -> Mist
         log_density=density,
         value=_rounded(rows.given / factor, 4),
         part=np.ones(rows.given.size),
-        log_factor=log_ratio,
     )
+
+
+def common_shift(rows: RowsInQuestion, center: float, spread: float) -> Mistake:
+    """Return errors about as large as each other, which is no mistake that is listed."""
+    noise = rows.scale / np.exp(rows.transform.log_slope(rows.predicted))
+    width = np.hypot(spread, noise)
+    far = (rows.given - rows.predicted - center) / width
+    bent = np.log1p(np.square(far) / TAIL)
+    density = TAIL_CONSTANT - np.log(width) - 0.5 * (TAIL + 1.0) * bent
+    return _without_rule(rows, COMMON, density)
 
 
 def _without_rule(rows: RowsInQuestion, prior: float, density: Vector) -> Mistake:
@@ -301,39 +289,23 @@ def _without_rule(rows: RowsInQuestion, prior: float, density: Vector) -> Mistak
     return Mistake("", "", prior, density, nothing, np.ones(rows.given.size))
 
 
-def _tails(rows: RowsInQuestion) -> Iterator[Mistake]:
-    """Yield the ways in which errors fall off from where they are first noticed."""
-    beyond = np.maximum(rows.error / rows.scale - NOTICED, 0.0)
-    for side in (rows.given >= rows.predicted, rows.given < rows.predicted):
-        for excess in TAILS:
-            density = rows.log_slope - beyond / excess - np.log(excess * rows.scale)
-            prior = 0.5 * NOISE_TAIL * excess**-2 / sum(each**-2 for each in TAILS)
-            yield _without_rule(rows, prior, np.where(side, density, NOTHING))
-
-
-def _single(rows: RowsInQuestion, kind: Mistake, stretch: float = 1.0) -> Iterator[Mistake]:
-    """Yield a mistake that has one true value, and spreads values apart by `stretch`.
-
-    Beside it goes what only comes near it: where a model is wrong rather than the rows, errors of
-    all sizes gather around a factor and not right at it.
-    """
-    value = kind.value
-    noticed, whole = rows.noticed(value), np.ones(value.size)
-    density = np.where(noticed, rows.noise(value) - np.log(stretch), NOTHING)
-    yield replace(kind, log_density=density)
-    away = np.abs(distance(rows.transform, value, rows.predicted))
-    near = noticed & (away < NEAR * rows.scale)
-    width = 2.0 * NEAR * rows.scale * stretch
-    flat = np.where(near, rows.transform.log_slope(value) - np.log(width), NOTHING)
-    nothing = np.full(value.size, np.nan)
-    yield Mistake("", "", BY_CHANCE * kind.prior, flat, nothing, whole, near=kind.fix)
+def _single(rows: RowsInQuestion, kind: Mistake, log_weight: Vector | float = 0.0) -> Mistake:
+    """Return a mistake that has one true value, by whose density a weight is multiplied."""
+    density = np.where(rows.noticed(kind.value), rows.noise(kind.value) + log_weight, NOTHING)
+    return replace(kind, log_density=density)
 
 
 def _factors(rows: RowsInQuestion) -> Iterator[Mistake]:
+    """Yield mistakes by a factor: such that were rounded afterwards, and such that were not."""
     for factor, (prior, question) in FACTORS.items():
         for inverse in (False, True):
+            times = 1.0 / factor if inverse else factor
             kind = _factor(rows, factor, inverse, prior, question)
-            yield from _single(rows, kind, 1.0 / factor if inverse else factor)
+            if rows.writing.steps.size:
+                kind = replace(kind, prior=0.5 * prior)
+                weight = rows.writing.log_weight_of_factor(rows.given, times)
+                yield _single(rows, kind, weight)
+            yield _single(rows, kind, -np.log(times))
 
 
 def _wrong_sign(rows: RowsInQuestion) -> Mistake:
@@ -354,7 +326,6 @@ def _factor(
         log_density=np.full(rows.given.size, NOTHING),
         value=_rounded(rows.given * factor if inverse else rows.given / factor),
         part=np.ones(rows.given.size),
-        log_factor=float(np.log(factor)) * (-1.0 if inverse else 1.0),
     )
 
 
@@ -384,6 +355,12 @@ def _usual(partner: SwapPartner, values: Vector) -> Vector:
     """Return how usual values are in a column, as a logarithm up to a constant; tails are long."""
     far = (values - partner.center) / partner.spread
     return np.asarray(-0.5 * (TAIL + 1.0) * np.log1p(np.square(far) / TAIL))
+
+
+def _misread(rows: RowsInQuestion) -> Iterator[Mistake]:
+    slips = kinds_of_misreading(rows.given)
+    for each, share in zip(slips, KINDS_OF_MISREADING, strict=True):
+        yield _slips(rows, "correct one digit", "a digit misread", DIGIT * share, each)
 
 
 def _slips(rows: RowsInQuestion, fix: str, cause: str, prior: float, slips: Slips) -> Mistake:
@@ -425,10 +402,8 @@ def _point_masses(rows: RowsInQuestion) -> Iterator[Mistake]:
     yield _without_rule(rows, SHARED, density)
     # In a table with few different values neighbours are equal by chance, and in a sorted one
     # those that share a cap stand together.
-    by_chance = np.log(
-        np.maximum(rows.equal / rows.n_rows, rows.repeated)
-    ) - rows.sizes.log_density(rows.error)
-    by_chance -= rows.log_slope
+    by_chance = np.log(np.maximum(rows.equal / rows.n_rows, rows.repeated))
+    by_chance -= rows.log_reference - np.log(2.0 * ANY_SIZE)
     copied = rows.given == rows.above
     density = np.where(copied, np.minimum(-step, -by_chance), NOTHING)
     cause = "the same value as in the row above; copied?"
@@ -437,14 +412,18 @@ def _point_masses(rows: RowsInQuestion) -> Iterator[Mistake]:
 
 def _rounded(values: Vector, digits: int = 12) -> Vector:
     """Return values without the last digits, which only computing has put there."""
-    return np.array([float(f"{value:.{digits}g}") for value in values.tolist()])
+    with np.errstate(divide="ignore"):
+        power = digits - 1.0 - np.floor(np.log10(np.abs(values)))
+    power = np.where(np.isfinite(power), power, 0.0)
+    # By the powers that are whole numbers, which alone a computer knows exactly.
+    up, down = 10.0 ** np.maximum(power, 0.0), 10.0 ** np.maximum(-power, 0.0)
+    return np.asarray(np.round(values * up / down) / up * down)
 
 
 def _decimal(values: Vector, given: Vector) -> Vector:
     """Return values with as many decimals as the given ones: 18.65, not 18.650000000000006."""
-    steps = [resolution(np.array([value])) for value in given.tolist()]
-    decimals = [round(-float(np.log10(step))) for step in steps]
-    return np.array([round(v, d) for v, d in zip(values.tolist(), decimals, strict=True)])
+    steps = np.round(1.0 / written_step(given))
+    return np.asarray(np.round(values * steps) / steps)
 
 
 def as_matrix(columns: Sequence[Vector]) -> Matrix:

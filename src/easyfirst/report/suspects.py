@@ -63,6 +63,7 @@ def fixes_of(
         quality=judged.quality[wrong],
         above=before[wrong],
         others=judged.given,
+        clean=judged.residual[~judged.is_wrong],
         partners=partners,
         transform=findings.transform,
     )
