@@ -191,7 +191,8 @@ def test_the_driver_keeps_to_the_limit_of_the_engine():
         assert list(spread(abs, [-1, -2])) == [1, 2]
 
 
-def test_the_forgetful_engine_really_rebuilds():
+def test_the_forgetful_engine_really_rebuilds(monkeypatch):
+    monkeypatch.setattr("easyfirst.consensus.gathered.MOST_ENTRIES", 0)
     engine = Forgetful()
     rows = corrupted_rows(n=90, p=2)
     model = SelfPacedRegressor(pace=PACE, n_batches=3, engine=engine).fit(rows.X, rows.y)

@@ -17,7 +17,7 @@ neither on the units of the columns nor on how they are correlated.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 import numpy as np
@@ -225,7 +225,7 @@ def at_the_end(
     """Return a solution that was found at once, as the iteration that ends there."""
     penalty = objective.penalty_diagonal(stats.n_coef)
     assert penalty is not None
-    curvature = 2.0 * AUTO_SHARE / stats.n_batches * (np.diagonal(stats.pooled_gram) + penalty)
+    curvature = 2.0 * AUTO_SHARE / stats.n_batches * (stats.pooled_gram.diagonal() + penalty)
     record = IterationRecord(
         round=round_number,
         iteration=1,
@@ -235,7 +235,7 @@ def at_the_end(
         lagrangian=solution.lagrangian,
         seconds=time.perf_counter() - began,
     )
-    return replace(solution, rho=record.rho, iterations=(record,))
+    return solution.with_iteration(record)
 
 
 def choose_rho(stats: StackedStatistics, objective: Objective, settings: AdmmSettings) -> RhoMatrix:
@@ -257,8 +257,10 @@ def choose_rho(stats: StackedStatistics, objective: Objective, settings: AdmmSet
 
 
 def _positive(curvature: Vector) -> Vector:
-    floor = np.max(curvature) * np.finfo(float).eps or 1.0
-    return np.where(curvature > 0, curvature, floor)
+    is_positive = curvature > 0
+    if is_positive.all():
+        return curvature
+    return np.where(is_positive, curvature, curvature.max() * np.finfo(float).eps or 1.0)
 
 
 def _inverse(matrix: Matrix) -> Matrix:

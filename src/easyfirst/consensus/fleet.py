@@ -98,7 +98,8 @@ class Fleet:
         """Return what decides the weights: batch i's coefficients coefs[i] and thresholds."""
         # Equal coefficients become one object, which a message to several batches holds once.
         first = tuple(coefs[0].tolist())
-        is_first = np.all(coefs == coefs[0], axis=1).tolist()
+        is_one = coefs.strides[0] == 0  # a single line, `everywhere`
+        is_first = [True] * len(coefs) if is_one else np.all(coefs == coefs[0], axis=1).tolist()
         if pace.thresholds is None and all(is_first):
             return [Weighting(first, pace.for_batch(0), pace.width, whitener)] * len(coefs)
         return [
@@ -220,7 +221,7 @@ class Fleet:
 
     def weights(self, now: Weightings) -> list[Vector]:
         """Return the weight of every row, batch by batch."""
-        return self.workers.map(weighing.weigh, now, self.problem)
+        return self.workers.map(weighing.weights_of, now, self.problem)
 
     def influence(self, now: Weightings, scale: float) -> Vector:
         """Return the totals of `steps.influence` over all batches."""

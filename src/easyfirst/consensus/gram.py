@@ -73,8 +73,10 @@ class Equations:
 
     def are_those_of(self, gram: Matrix, term: ProximalTerm | None) -> bool:
         """Return whether they serve for this matrix and term."""
-        if gram is not self.gram or term is None or self.strength is None:
+        if gram is not self.gram:
             return False
+        if term is None or self.strength is None:
+            return term is None and self.strength is None
         return np.array_equal(self.strength, term.strength)
 
     def right_hand_side(self, rhs: Vector, term: ProximalTerm | None) -> Vector:
@@ -229,6 +231,11 @@ class _Scaled:
         """Scale a matrix whose diagonal was left over from `squares`."""
         diagonal = np.diagonal(matrix)
         used = diagonal > NO_SPREAD * np.maximum(squares, 0.0)
+        if used.all():
+            scale = 1.0 / np.sqrt(diagonal)
+            scaled = matrix * scale[:, None]
+            scaled *= scale
+            return cls(scaled, scale, np.maximum(squares / diagonal, 1.0))
         root = np.sqrt(np.where(used, diagonal, 1.0))
         scale = np.where(used, 1.0 / root, 0.0)
         scaled = matrix * scale[:, None]
@@ -240,9 +247,9 @@ class _Scaled:
     def solve(self, rhs: Vector, least: float = 0.0) -> tuple[Vector, int]:
         """Return the solution of least norm for the matrix as it was, and its rank."""
         target = rhs * self.scale
-        n_unused = int(np.sum(self.scale == 0))
+        n_unused = int(np.count_nonzero(self.scale == 0))
         factored = self.factored if least == 0.0 else None
-        if factored is not None and factored[1] > SINGULAR * np.max(self.rounding, initial=1.0):
+        if factored is not None and factored[1] > SINGULAR * self.rounding.max(initial=1.0):
             solved = lapack.dpotrs(factored[0], target, lower=True)[0] if len(target) else target
             return np.asarray(solved * self.scale), len(rhs) - n_unused
         values, basis = self.directions(least)

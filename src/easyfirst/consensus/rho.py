@@ -28,7 +28,8 @@ class RhoMatrix:
     @property
     def typical(self) -> float:
         """One number for the record: the geometric mean over the coefficients."""
-        return float(np.exp(np.mean(np.log(self.diagonal))))
+        diagonal = self.diagonal
+        return float(np.exp(np.log(diagonal).sum() / diagonal.size))
 
     def scaled(self, factor: float) -> RhoMatrix:
         """Return a matrix that pulls `factor` times as strongly."""

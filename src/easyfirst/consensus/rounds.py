@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from operator import sub
 from typing import Any, Literal
 
@@ -165,7 +165,8 @@ class Recorder:
 
 
 def _copy(ledger: Ledger) -> Ledger:
-    return replace(ledger, seconds=list(ledger.seconds))
+    sent, received = ledger.bytes_sent, ledger.bytes_received
+    return Ledger(list(ledger.seconds), ledger.messages, sent, received)
 
 
 def how_it_ended(

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from easyfirst.consensus import gathered
 from easyfirst.consensus.fleet import Fleet, Weightings
 from easyfirst.consensus.history import IterationRecord
 from easyfirst.consensus.outputs import EachOutput
@@ -22,7 +23,7 @@ from easyfirst.consensus.rounds import (
     nothing_selected,
 )
 from easyfirst.consensus.solution import Solution, everywhere
-from easyfirst.consensus.solvers import Fit, Solver, Task, solver_named
+from easyfirst.consensus.solvers import Fit, Pooled, Solver, Task, solver_named
 from easyfirst.consensus.statistics import Objective, StackedStatistics
 from easyfirst.contracts import EVERY_ROW, Matrix, Pace
 from easyfirst.summaries import N_BINS, LossSummary
@@ -72,7 +73,10 @@ def _solver(fleet: Fleet, objective: Objective, settings: RoundSettings) -> Solv
         admm = settings.admm
         if settings.update_weights == "iteration" and fleet.problem.loss.quadratic:
             admm = replace(admm, place="driver" if admm.place == "auto" else admm.place)
-        return solver_named(settings.solver, fleet, objective, admm)
+        solver = solver_named(settings.solver, fleet, objective, admm)
+        if isinstance(solver, Pooled) and gathered.are_few(fleet):
+            return gathered.Gathered(solver)
+        return solver
     # The targets share their Gram matrices, which consensus on the workers does not know.
     admm = replace(settings.admm, place="driver")
     of_one = Objective(objective.penalty, objective.fit_intercept)

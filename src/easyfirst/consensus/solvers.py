@@ -167,11 +167,14 @@ class Pooled(Solver):
 
     def solve(self, task: Task) -> Fit:
         """Solve the normal equations of all rows."""
+        return Fit(task.now, task.stats, self.solution(task))
+
+    def solution(self, task: Task) -> Solution:
+        """Return the solution of the normal equations."""
         matrix, term = task.stats.pooled_gram, task.prox_term
         if self.equations is None or not self.equations.are_those_of(matrix, term):
             self.equations = Equations.of(matrix, self.objective, term)
-        solution = gram.solve(task.stats, self.objective, term, equations=self.equations)
-        return Fit(task.now, task.stats, solution)
+        return gram.solve(task.stats, self.objective, term, equations=self.equations)
 
 
 class Agreed(Pooled):
@@ -182,10 +185,10 @@ class Agreed(Pooled):
 
     def solve(self, task: Task) -> Fit:
         """Solve the normal equations of all rows, and say so as an iteration."""
-        began = time.perf_counter()
-        fit = super().solve(task)
-        solution = admm.at_the_end(fit.solution, task.stats, self.objective, task.number, began)
-        return replace(fit, solution=solution)
+        began, stats = time.perf_counter(), task.stats
+        solution = self.solution(task)
+        solution = admm.at_the_end(solution, stats, self.objective, task.number, began)
+        return Fit(task.now, stats, solution)
 
 
 class Consensus(_WithMatrices):

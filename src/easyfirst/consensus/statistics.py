@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from operator import attrgetter
 from typing import Any
 
@@ -197,7 +198,7 @@ class StackedStatistics:
         """Number of coefficients, the intercept included."""
         return len(self.pooled_rhs)
 
-    @property
+    @cached_property
     def changed_share(self) -> float:
         """The share of the total weight that moved since the round before."""
         return float(self.changed.sum() / self.total.sum())
@@ -270,12 +271,7 @@ class Objective:
     def penalty_diagonal(self, size: int) -> Vector | None:
         """Return the diagonal that a quadratic penalty adds to the Gram matrix."""
         strength = self.penalty.quadratic_strength
-        if strength is None:
-            return None
-        diagonal = np.full(size, strength)
-        if self.fit_intercept:
-            diagonal[-1] = 0.0
-        return diagonal
+        return None if strength is None else _diagonal(strength, size, self.fit_intercept)
 
     def prox(self, point: Vector, step: Vector) -> Vector:
         """Return the proximal map of the penalty, the identity on the intercept."""
@@ -306,4 +302,13 @@ class Objective:
         size = stats.pooled_square if stats.size is None else stats.size
         norms = 2.0 * np.sqrt(diagonal * max(size, 0.0))
         sizes = np.abs(gradient)
-        return float(np.max(np.divide(sizes, norms, out=np.zeros_like(sizes), where=norms > 0)))
+        return float(np.divide(sizes, norms, out=np.zeros_like(sizes), where=norms > 0).max())
+
+
+@lru_cache(maxsize=8)
+def _diagonal(strength: float, size: int, fit_intercept: bool) -> Vector:
+    diagonal = np.full(size, strength)
+    if fit_intercept:
+        diagonal[-1] = 0.0
+    diagonal.flags.writeable = False
+    return diagonal

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from numbers import Integral
 
 import joblib
@@ -15,6 +16,12 @@ from easyfirst.engines.blas import one_blas_thread
 from easyfirst.workers import ResidentWorkers
 
 RUNS = 8  # of batches, that each thread loads
+
+
+@cache
+def _cores() -> int:
+    # Reading what the machine grants this process takes longer than a round of a small fit.
+    return int(joblib.cpu_count())
 
 
 @dataclass(frozen=True)
@@ -50,7 +57,7 @@ class Threads:
     @property
     def n_threads(self) -> int:
         """Return the number of threads; negative `n_jobs` count back from all cores."""
-        cores: int = joblib.cpu_count()
+        cores = _cores()
         if self.n_jobs is None:
             return cores
         return self.n_jobs if self.n_jobs > 0 else max(1, cores + 1 + self.n_jobs)
@@ -75,7 +82,8 @@ def _loaded(
     """Load the batches, a few runs of them per thread: a task for each would cost more itself."""
     length = max(1, -(-len(partitions) // (RUNS * n_threads)))
     runs = [partitions[k : k + length] for k in range(0, len(partitions), length)]
-    if len(runs) == 1:  # starting a thread takes longer than one batch in memory
+    # Starting a thread takes longer than one batch, or any number of them that need no copy.
+    if len(runs) == 1 or all(getattr(part, "is_view", False) for part in partitions):
         return [part.load() for part in partitions]
     return [batch for run in pool.map(lambda run: [p.load() for p in run], runs) for batch in run]
 
@@ -86,7 +94,7 @@ def cores_of_driver(engine: Engine) -> Iterator[Spread]:
 
     Clusters limit their workers; the driver's own machine waits for them most of the time.
     """
-    n_threads = getattr(engine, "n_threads", None) or joblib.cpu_count()
+    n_threads = getattr(engine, "n_threads", None) or _cores()
     if n_threads == 1:
         yield map
         return

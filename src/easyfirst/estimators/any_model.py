@@ -32,6 +32,7 @@ from easyfirst.estimators.any_values import (
 )
 from easyfirst.estimators.availability import where
 from easyfirst.estimators.findings import findings_of
+from easyfirst.estimators.fit_note import FitNote
 from easyfirst.estimators.judged_labels import JudgedLabels, judge_new_labels
 from easyfirst.estimators.judging import judge
 from easyfirst.estimators.label_reporting import PRESENTATION as OF_LABELS
@@ -39,7 +40,6 @@ from easyfirst.estimators.noise_sizes import sizes_by
 from easyfirst.estimators.out_of_fold import Answer, equal_rows, fitted, predicted
 from easyfirst.estimators.paced_rows import Fits, Rows, groups_of
 from easyfirst.estimators.reporting import ReportingMixin, rows_digest
-from easyfirst.estimators.serialization import FitNote
 from easyfirst.noise.of_rows import Told
 from easyfirst.regularizers import Entropic, SelfPacedRegularizer
 

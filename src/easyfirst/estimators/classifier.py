@@ -25,11 +25,11 @@ from easyfirst.errors import NoSingleModelWarning
 from easyfirst.estimators import clusters, label_notes, parameters, validation
 from easyfirst.estimators.callback_runner import CallbackRunner
 from easyfirst.estimators.clusters import SharedEngineMixin
+from easyfirst.estimators.fit_note import FitNote
 from easyfirst.estimators.label_reporting import LabelReportingMixin
 from easyfirst.estimators.partial_labels import PartialLabelsMixin
 from easyfirst.estimators.plugin_params import PlugInParamsMixin
 from easyfirst.estimators.reporting import rows_digest
-from easyfirst.estimators.serialization import FitNote
 from easyfirst.estimators.storing import in_row_order
 from easyfirst.estimators.streaming import warn_of_passes
 from easyfirst.local import labels

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from easyfirst import engines
 from easyfirst.contracts import Batch, Engine, Source, Vector, Workers
-from easyfirst.engines import Inline, OutOfCore, Threads
 from easyfirst.engines.memory import available_bytes
 from easyfirst.local.judging import WeightTotals, total_weights
 from easyfirst.penalties import Penalty
@@ -100,11 +100,11 @@ def find_engine(given: Any, n_jobs: int | None, source: Source) -> Engine:
 
 def _named(name: str, n_jobs: int | None) -> Engine:
     if name == "threads":
-        return Threads(n_jobs)
+        return engines.Threads(n_jobs)
     if name == "inline":
-        return Inline()
+        return engines.Inline()
     if name == "out-of-core":
-        return OutOfCore(n_jobs=n_jobs)
+        return engines.OutOfCore(n_jobs=n_jobs)
     engine: Engine = _cluster_engine(name)(*_connection(name))
     return engine
 
@@ -118,13 +118,14 @@ def _cluster_engine(name: str) -> Callable[..., Any]:
 def _best_engine(source: Source, n_jobs: int | None) -> Engine:
     """Choose by where the rows are, then by what is connected; rows in memory stay here."""
     if isinstance(source, ArraySource):
-        return Threads(n_jobs)
+        return engines.Threads(n_jobs)
     home = type(source).__module__.rpartition(".")[2]
     candidates = [home] if home in CLUSTER_ENGINES else list(CLUSTER_ENGINES)
     for name in candidates:
         if _is_connected(name):
             return _named(name, n_jobs)
-    return OutOfCore(n_jobs=n_jobs) if _is_too_large(source) else Threads(n_jobs)
+    kind = engines.OutOfCore if _is_too_large(source) else engines.Threads
+    return kind(n_jobs=n_jobs)
 
 
 def _is_too_large(source: Source) -> bool:

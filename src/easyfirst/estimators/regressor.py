@@ -20,7 +20,7 @@ from easyfirst.consensus.transforming import Advice
 from easyfirst.contracts import Engine, Source
 from easyfirst.engines.blas import one_blas_thread
 from easyfirst.engines.embedded import cores_of_driver
-from easyfirst.estimators import checkpoints, clusters, parameters, targets, validation
+from easyfirst.estimators import clusters, parameters, targets, validation
 from easyfirst.estimators.callback_runner import CallbackRunner
 from easyfirst.estimators.clusters import SharedEngineMixin
 from easyfirst.estimators.notes import choice_note
@@ -352,6 +352,8 @@ class SelfPacedRegressor(
         if isinstance(settings.schedule, Calibrated):
             source, penalty = clusters.with_countable_weights(source, penalty, engine)
         if checkpoint is not None:
+            from easyfirst.estimators import checkpoints  # which fits without one need not load
+
             origin = checkpoints.origin_of_fit(self, given, clusters.for_one_pass(engine))
             engine = checkpoints.Checkpoint.open(checkpoint, resume, origin).around(engine)
         asked, place = self.target_transform, (engine, penalty, settings, runner)

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
 from numpy.typing import NDArray
 
-from easyfirst import files
 from easyfirst.errors import ModelFileError
-from easyfirst.estimators.serialization import Arrays, State, serialize_regressor
-from easyfirst.files.layout import PathLike
 from easyfirst.typing import TableOfColumns
 
 if TYPE_CHECKING:
     from sklearn.compose import TransformedTargetRegressor
     from sklearn.linear_model import LinearRegression
+
+    from easyfirst.estimators.serialization import Arrays, State
+    from easyfirst.files.layout import PathLike
 
 KIND = "self-paced-regressor"
 
@@ -75,6 +75,10 @@ class SavingMixin:
         >>> bool(again.coef_ == model.coef_)
         True
         """
+        # Loaded on demand, as all that a fit does not need.
+        from easyfirst import files
+        from easyfirst.estimators.serialization import serialize_regressor
+
         state, arrays = serialize_regressor(self, weights)
         files.write(path, KIND, state, arrays, overwrite)
 
@@ -146,6 +150,8 @@ def load(path: PathLike, kind: type[Any] | None = None) -> Any:
     >>> bool((again.coef_ == model.coef_).all())
     True
     """
+    from easyfirst import files
+
     contents = files.read(path)
     if contents.kind not in LOADERS:
         raise ModelFileError(

@@ -9,9 +9,9 @@ from __future__ import annotations
 import importlib
 import platform
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy
@@ -24,6 +24,7 @@ from easyfirst.consensus.history import History, IterationRecord, RoundRecord
 from easyfirst.consensus.status import Status
 from easyfirst.consensus.transforming import Advice
 from easyfirst.estimators import parameters
+from easyfirst.estimators.fit_note import FitNote
 from easyfirst.estimators.records import records_from_arrays, records_to_arrays, take
 from easyfirst.estimators.settings import settings_from_json, settings_to_json
 from easyfirst.estimators.targets import require_one
@@ -38,21 +39,6 @@ if TYPE_CHECKING:
 
 State = dict[str, Any]
 Arrays = dict[str, NDArray[Any]]
-
-
-@dataclass(frozen=True)
-class FitNote:
-    """When a model was fitted, and to how much."""
-
-    at: str
-    rows: int
-    batches: int
-
-    @classmethod
-    def now(cls, batch_sizes: Any) -> Self:
-        """Return a note of a fit that ends at this moment."""
-        at = datetime.now(UTC).isoformat(timespec="seconds")
-        return cls(at, int(sum(batch_sizes)), len(batch_sizes))
 
 
 def serialize_regressor(model: Any, weights: bool = True) -> tuple[State, Arrays]:

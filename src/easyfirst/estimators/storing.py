@@ -13,9 +13,9 @@ from easyfirst.consensus.statistics import StackedStatistics
 from easyfirst.contracts import Source, Vector
 from easyfirst.errors import NoSingleModelWarning, RankWarning
 from easyfirst.estimators import targets
+from easyfirst.estimators.fit_note import FitNote
 from easyfirst.estimators.notes import advice_notes, doubts_of, notes_of
 from easyfirst.estimators.reporting import rows_digest
-from easyfirst.estimators.serialization import FitNote
 from easyfirst.estimators.streaming import Judgement
 from easyfirst.local.design import Coordinates
 from easyfirst.sources import ArraySource

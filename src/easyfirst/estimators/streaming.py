@@ -23,7 +23,6 @@ from easyfirst.local.judging import JudgedRows, ShownRows, Verdict, judge, judge
 from easyfirst.local.weighing import Problem, Weighting
 from easyfirst.losses import Loss
 from easyfirst.schedules import Calibrated
-from easyfirst.sources.parquet import write_rows
 from easyfirst.transforms import TRANSFORMS
 
 MOST_SHOWN = 50_000  # rows of a source in a report
@@ -175,5 +174,7 @@ def _judge_and_write(
         "predicted_label": rows.prediction,
     }
     os.makedirs(os.path.dirname(path), exist_ok=True)
+    from easyfirst.sources.parquet import write_rows  # what a fit in memory need not load
+
     write_rows(path, columns)
     return int(rows.weights.size)

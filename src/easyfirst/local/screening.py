@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 # Share of the rows near the threshold from which a pass over all of them costs no more.
 TOO_MANY = 0.3
+ROUNDING = float(np.finfo(np.float64).eps)
 # Places that residuals may date from; beyond, all rows are predicted anew.
 MOST_PLACES = 1000
 
@@ -102,7 +103,7 @@ def settled_weights(
     assert pace is not None
     batch, coef = block.rows, np.array(weighting.coef)
     design = problem.design(batch)
-    norms, slack, size = _norms(block, problem), _slack(coef), np.linalg.norm(coef)
+    norms = _norms(block, problem)
 
     def judge(y: Vector, residual: Vector) -> Vector:
         return problem.regularizer.weights(problem.loss.at_residual(y, residual), pace)
@@ -112,7 +113,7 @@ def settled_weights(
         weights = judge(y, residual)
         if design.sums_in_fixed_order:
             return weights
-        reach = slack * (norms[rows] * size + np.abs(y))
+        reach = reach_of_rounding(coef, norms[rows], np.abs(y))
         # "Not further" rather than "nearer": a reach that overflowed settles nothing.
         close = np.flatnonzero(~(np.abs(np.abs(residual) - np.sqrt(pace)) > reach))
         if close.size:
@@ -124,9 +125,14 @@ def settled_weights(
     return weights_of
 
 
+def reach_of_rounding(coef: Vector, norms: Any, sizes: Any) -> Any:
+    """Return how far rounding takes residuals of rows with these norms, and sizes of y, at most."""
+    return _slack(coef) * (norms * np.sqrt(coef @ coef) + sizes)
+
+
 def _slack(coef: Vector) -> float:
     """Return how far rounding takes a residual at most, relative to the sizes it is made of."""
-    return float(4 * (coef.size + 8) * np.finfo(np.float64).eps)
+    return 4 * (coef.size + 8) * ROUNDING
 
 
 def _norms(block: Block, problem: Problem) -> Vector:

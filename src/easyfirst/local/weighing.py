@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from easyfirst.contracts import Batch, Block, Matrix, Resident, Thresholds, Vector
+from easyfirst.contracts import Batch, Block, BlockStep, Matrix, Resident, Thresholds, Vector
 from easyfirst.local import screening
 from easyfirst.local.design import Coordinates, Design
 from easyfirst.local.far_rows import FarRule
@@ -185,6 +185,12 @@ def weigh_block(block: Block, weightings: Sequence[Weighting], problem: Problem)
 
     found: Vector = block.recall("weights", first, afresh)
     return found
+
+
+@BlockStep
+def weights_of(block: Block, weightings: Sequence[Weighting], problem: Problem) -> list[Vector]:
+    """Return the weights of each batch."""
+    return block.split(weigh_block(block, weightings, problem))
 
 
 def are_one(weightings: Sequence[Weighting]) -> bool:

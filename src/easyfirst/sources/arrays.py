@@ -30,6 +30,11 @@ class ArrayPartition:
     row_ids: NDArray[Any] | None = None
     trusted: NDArray[np.bool_] | None = None
 
+    @property
+    def is_view(self) -> bool:
+        """Whether loading copies nothing."""
+        return isinstance(self.rows, slice) and isinstance(self.X, np.ndarray)
+
     def load(self) -> Batch:
         """Return the rows as a batch."""
         return Batch(
