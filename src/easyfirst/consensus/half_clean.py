@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from easyfirst.calibration import fit_mixture, granted_rows, log_likelihood
+from easyfirst.calibration import granted_rows
 from easyfirst.consensus.calibrated_rounds import Start
 from easyfirst.consensus.rounds import RoundSettings, RoundsResult
 from easyfirst.consensus.sample import Sample
-from easyfirst.contracts import Vector
-from easyfirst.summaries import LossSummary, histogram
+from easyfirst.consensus.voting import Vote, Voters
 
 SHARES = (0.7, 0.5)  # of the rows, that are taken as clean where most are not
 # Log-likelihood that the best half of clean rows gains by chance, measured on normal ones: so much
@@ -26,11 +25,11 @@ AGAIN = 2.0  # more that the second share has to gain
 
 
 def likelier_fit(
-    sample: Sample, fit: RoundsResult, ends: Sequence[Start]
+    sample: Sample, fit: RoundsResult, ends: Sequence[Start], voters: Voters = None
 ) -> tuple[Sample, RoundsResult]:
     """Return the sample and its fit, or those with fewer rows for granted if that is likelier.
 
-    `ends` are where starts have led while nothing was taken for granted.
+    `ends` are where starts have led while nothing was taken for granted; only `voters` are asked.
     """
     total, q = sample.fleet.total_weight, sample.fleet.n_coef
     least = max(BY_CHANCE * q**2 / total - LESS, LEAST)
@@ -39,7 +38,7 @@ def likelier_fit(
         if not ends or not matters or not fit.is_calibrated:
             break
         here = replace(sample, settings=granting(sample.settings, share))
-        other = _likelier(here, ends, least + _likelihood_of(sample, fit))
+        other = _likelier(here, ends, least + _likelihood_of(sample, fit, voters), voters)
         if other is not None:
             sample, fit, least = here, other, least + AGAIN
     return sample, fit
@@ -50,28 +49,21 @@ def granting(settings: RoundSettings, share: float) -> RoundSettings:
     return replace(settings, schedule=replace(settings.calibrated, granted=share))
 
 
-def _likelier(sample: Sample, ends: Sequence[Start], least: float) -> RoundsResult | None:
+def _likelier(
+    sample: Sample, ends: Sequence[Start], least: float, voters: Voters
+) -> RoundsResult | None:
     """Return the fit from the likeliest end, if its log-likelihood is at least so high."""
-    logs = [_likelihood(sample, end.coef, end.scale) for end in ends]
+    logs = [
+        Vote.around(sample, end.coef, end.scale, voters).likelihood for end in ends if end.scale
+    ]
     best = max(logs)
     if best <= least:
         return None
     fit = sample.fit(lambda record: False, ends[logs.index(best)])
     if not fit.is_calibrated or fit.mixture.share < NEARLY_HALF:
         return None
-    return fit if _likelihood_of(sample, fit) > least else None
+    return fit if _likelihood_of(sample, fit, voters) > least else None
 
 
-def _likelihood_of(sample: Sample, fit: RoundsResult) -> float:
-    return _likelihood(sample, fit.solution.z, fit.mixture.scale)
-
-
-def _likelihood(sample: Sample, coef: Vector, scale: float | None) -> float:
-    """Return the log-likelihood of the residuals, by the mixture near a scale."""
-    schedule = sample.settings.calibrated
-    assert scale is not None
-    anchor = sample.fleet.problem.anchor
-    counts = histogram(sample.residual(sample.rows, coef), sample.counts, anchor)[None, None]
-    losses = LossSummary(counts, anchor, sample.fleet.n_coef)
-    mixture = fit_mixture(losses, scale, granted=schedule.granted)
-    return losses.total * log_likelihood(losses, mixture)
+def _likelihood_of(sample: Sample, fit: RoundsResult, voters: Voters) -> float:
+    return Vote.around(sample, fit.solution.z, fit.mixture.scale, voters).likelihood

@@ -22,8 +22,12 @@ CENTRAL_HALF = 1.3489795003921634  # length of the central half of N(0, 1)
 BODY = 3.0  # rows within so many shortest-half scales of the centre make up the body
 DIRECTIONS = 10  # leading directions looked at per pass
 TAIL, TAIL_SHARE = 3.0, 0.015  # a direction with more rows than this beyond 3 has a lump there,
+LEAST_LUMP = 1  # a single row is none,
 LUMP_LIMIT = 3.3  # and is cut here instead of at the normal maximum
 MARGIN = 1.1  # over the expected maximum of as many normal scores
+# Of few rows, scales are uncertain and directions are found by which rows happen to lie out: the
+# largest score of normal rows grows by so much per direction's root and row. Measured.
+OF_FEW_ROWS = 8.0
 TIED = 0.25  # a column with a value this common is discrete: it is not scored by itself
 LEAST_SPREAD = 1e-12
 FIRST_LOOK = 50  # rows that tell most columns with more than two values
@@ -79,7 +83,8 @@ def _rules(X: Matrix, judges: Matrix) -> tuple[FarRule, FarRule]:
     n_directions = min(DIRECTIONS, p)
     n_passes = 2 if n >= 5 * p else 1
     looks = len(judges) * (p + n_directions * n_passes)
-    limit = MARGIN * float(np.sqrt(2.0 * np.log(looks)))
+    few = 1.0 + OF_FEW_ROWS * np.sqrt(n_directions - 1.0) / len(judges)
+    limit = MARGIN * few * float(np.sqrt(2.0 * np.log(looks)))
     nothing = np.zeros((p, 0))
     columns = np.flatnonzero(body)
     single = FarRule(nothing, np.zeros(0), columns, center[body], inverse[body] / limit)
@@ -92,7 +97,7 @@ def _rules(X: Matrix, judges: Matrix) -> tuple[FarRule, FarRule]:
     frame, white = np.diag(inverse), None
     for remaining in range(n_passes - 1, -1, -1):
         candidates = frame @ _sign_directions(scaled, white, n_directions)
-        accepted, where, score = _accept_directions(judges, candidates, score, limit)
+        accepted, where, score = _accept_directions(judges, candidates, score, limit, few)
         directions.append(accepted)
         offsets.append(where)
         if first is None:
@@ -207,15 +212,16 @@ def _of_length_one(rows: NDArray[Any]) -> NDArray[Any]:
 
 
 def _accept_directions(
-    X: Matrix, candidates: Matrix, score: Vector, limit: float
+    X: Matrix, candidates: Matrix, score: Vector, limit: float, few: float
 ) -> tuple[Matrix, Vector, Vector]:
     """Take each direction that leaves half of the rows inside; returns them and the new score."""
     projected = X @ candidates
     center, scale = body_location_scale(projected[score <= 1])
     usable = scale > 0
     distance = np.abs(projected - center) / np.where(usable, scale, np.inf)
-    lumpy = (distance > TAIL).mean(axis=0) > TAIL_SHARE
-    reach = np.where(usable, scale * np.where(lumpy, min(LUMP_LIMIT, limit), limit), np.inf)
+    lumpy = (distance > TAIL * few).sum(axis=0) > max(TAIL_SHARE * len(X), LEAST_LUMP)
+    limits = np.where(lumpy, min(LUMP_LIMIT * few, limit), limit)
+    reach = np.where(usable, scale * limits, np.inf)
     accepted = []
     for j in np.flatnonzero(usable):
         raised = np.maximum(score, np.abs(projected[:, j] - center[j]) / reach[j])

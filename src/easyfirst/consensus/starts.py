@@ -17,7 +17,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from easyfirst.calibration import log_likelihood, shortfall
+from easyfirst.calibration import shortfall
 from easyfirst.consensus.absolute import absolute_start
 from easyfirst.consensus.calibrated_rounds import Start
 from easyfirst.consensus.coarse_targets import grid_cell, is_exact_by_chance
@@ -49,6 +49,7 @@ from easyfirst.consensus.rounds import OnRound, RoundSettings, RoundsResult
 from easyfirst.consensus.sample import SCREENED_FEATURES, Sample, studentizes
 from easyfirst.consensus.short_runs import ends_of
 from easyfirst.consensus.statistics import Objective
+from easyfirst.consensus.voting import Vote
 from easyfirst.consensus.wide_leverage import wide_far_rule
 from easyfirst.contracts import Matrix, Pace, Spread, Vector
 from easyfirst.local.design import dense
@@ -262,7 +263,7 @@ def _best_fit(
         inside = screens[0].score <= 1
         voters = inside if voters is None else inside & voters
     best = _choose(sample, fits, voters)
-    sample, best = likelier_fit(sample, best, ends)
+    sample, best = likelier_fit(sample, best, ends, voters)
     found = SampleFit(_with_rare_columns_recovered(sample, best), sample)
     if not screens:
         return found
@@ -433,7 +434,7 @@ def _with_rare_columns_recovered(sample: Sample, fit: RoundsResult) -> RoundsRes
         if coef is None:
             break
         other = sample.fit(no_callback, Start(coef, scale))
-        if not other.is_calibrated or _peak(other) <= _peak(fit) + 1e-4:
+        if not other.is_calibrated or _peak(sample, other) <= _peak(sample, fit) + 1e-4:
             break
         fit = other
     return fit
@@ -453,7 +454,7 @@ def _with_lost_directions(sample: Sample, fit: RoundsResult) -> RoundsResult:
         known.pooled_gram, known.pooled_rhs, every, LOST, sample.objective.fit_intercept
     )
     other = sample.fit(no_callback, Start(coef, fit.mixture.scale))
-    as_good = other.is_calibrated and _peak(other) > _peak(fit) - CLEARLY_BETTER
+    as_good = other.is_calibrated and _peak(sample, other) > _peak(sample, fit) - CLEARLY_BETTER
     return other if as_good else fit
 
 
@@ -501,39 +502,26 @@ def _choose(
     A fit that holds a minority of the rows replaces another only if its likelihood is higher as
     well: a few rows in a tight lump have a high peak and explain nothing. Where some rows are
     trusted, a fit that agrees with clearly more of them comes first. Only `voters` have a
-    vote on the peak: a cluster far out in X, or rows that share their y, agree with the fit that
-    they have captured.
+    vote: a cluster far out in X, or rows that share their y, agree with the fit that they have
+    captured.
     """
     calibrated = [fit for fit in fits if fit.is_calibrated]
     if not calibrated:
         return fits[0]
-    peaks = {id(fit): _peak(fit, _share(sample, fit, voters)) for fit in calibrated}
-    ranked = sorted(calibrated, key=lambda fit: fit.mixture.share < 0.5)
+    votes = {id(fit): Vote.on(sample, fit, voters) for fit in calibrated}
+    ranked = sorted(calibrated, key=lambda fit: not votes[id(fit)].is_of_majority)
     best = ranked[0]
     for fit in ranked[1:]:
         if sample.is_more_trusted(fit, best):
             best = fit
         if fit is best or sample.is_more_trusted(best, fit):
             continue
-        higher = peaks[id(fit)] > peaks[id(best)] + CLEARLY_BETTER
-        majority = fit.mixture.share >= 0.5
-        if higher and (majority or _likelihood(fit) > _likelihood(best)):
+        ours, theirs = votes[id(fit)], votes[id(best)]
+        higher = ours.peak > theirs.peak + CLEARLY_BETTER
+        if higher and (ours.is_of_majority or ours.mean_log > theirs.mean_log):
             best = fit
     return best
 
 
-def _share(sample: Sample, fit: RoundsResult, voters: NDArray[np.bool_] | None) -> float:
-    """Return the share of clean rows, of the voters only if there are others."""
-    if voters is None or not np.any(voters) or np.all(voters):
-        return fit.mixture.share
-    return float(np.mean(sample.weights(fit)[voters]))
-
-
-def _peak(fit: RoundsResult, share: float | None = None) -> float:
-    mixture = fit.mixture
-    own = mixture.share if share is None else share
-    return float(np.log(max(own, 1e-300) / mixture.free_scale))
-
-
-def _likelihood(fit: RoundsResult) -> float:
-    return log_likelihood(fit.known_losses, fit.mixture)
+def _peak(sample: Sample, fit: RoundsResult) -> float:
+    return Vote.on(sample, fit).peak
