@@ -12,6 +12,7 @@ from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score, log_loss
+from sklearn.model_selection import cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -19,6 +20,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import easyfirst
 from easyfirst import SelfPacedClassifier
 from easyfirst.consensus import label_judging
+from easyfirst.consensus.label_evidence import evidence_of_levels
 from easyfirst.consensus.label_noise import (
     LabelNoise,
     _rows_of_class,
@@ -518,3 +520,20 @@ def test_two_clouds_far_apart_show_their_flips_without_rows_between():
     np.testing.assert_array_equal(~model.selected_, wrong)
     atoms = SelfPacedClassifier(n_jobs=1).fit(np.where(right, 1.0, 0.0)[:, None], right ^ wrong)
     assert atoms.selected_.all()  # two values and chance: nothing says that labels are wrong
+
+
+def test_a_rare_class_has_the_rate_of_all_where_nothing_says_otherwise():
+    rng = np.random.default_rng(8)
+    X = rng.standard_normal((4000, 8))
+    right = rng.random(4000) < expit(3.0 * X[:, 0] + 3.0 * X[:, 1] - 7.0)  # 7 % of the rows
+    given = right ^ (rng.random(4000) < 0.2)
+    model = SelfPacedClassifier(n_jobs=1).fit(X, given)
+    np.testing.assert_allclose(model.label_noise_[[0, 1], [1, 0]], 0.2, atol=0.04)
+    of_one_class = right & (rng.random(4000) < 0.4)
+    assert evidence_of_levels(*_out_of_fold(X, given)).has_equal_rates
+    assert not evidence_of_levels(*_out_of_fold(X, right ^ of_one_class)).has_equal_rates
+
+
+def _out_of_fold(X, y):
+    told = cross_val_predict(LogisticRegression(), X, y, method="predict_proba")
+    return told, y.astype(int), np.ones(len(y))

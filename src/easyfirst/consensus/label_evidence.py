@@ -97,40 +97,45 @@ def _all_four(point: Vector, others: int) -> tuple[float, float, float, float]:
     return (1.0 - high) / others if others else float(point[0]), high, slope, offset
 
 
-def look_flipped(
-    flexible: Matrix,
-    codes: NDArray[np.intp],
-    weight: Vector,
-    linear: Matrix | None = None,
-    fitted: tuple[Matrix, int] | None = None,
-    X: Any = None,
-) -> bool:
-    """Return whether labels look flipped rather than left to chance; see `evidence_of_levels`."""
-    if gathered_share(flexible, codes, weight) >= GATHERED:
-        return True
-    return evidence_of_levels(flexible, codes, weight, linear, fitted, X) > 0.0
+@dataclass(frozen=True)
+class Evidence:
+    """How much more probable labels are if curves level off, as logarithms, parameters paid for.
+
+    `strongest` is that of the class which shows it best. In the mean of classes, labels of all are
+    wrong equally often (`alike`), or levels are of any kind (`apart`). `gathered` is how far rows
+    are at two levels, and `price` that of a parameter.
+    """
+
+    strongest: float
+    alike: float
+    apart: float
+    gathered: float
+    price: float
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether labels look flipped rather than left to chance."""
+        return self.strongest > 0.0 or self.gathered >= GATHERED
+
+    @property
+    def has_equal_rates(self) -> bool:
+        """Whether a second level is not worth what it costs."""
+        return self.apart - self.alike < (2.0 - LEVELS_APART) * self.price
 
 
-def gathered_share(flexible: Matrix, codes: NDArray[np.intp], weight: Vector) -> float:
-    """Return how far rows gather at two levels: one if all of them do.
+def gathered_share(score: Vector, chance: Vector, own: NDArray[np.bool_], weight: Vector) -> float:
+    """Return how far the chances of a label gather at two levels along a score: one if all do.
 
     Two clouds of rows far apart show no curve between them, but that there are two. Where few
     values are different, that is so anyway, and says nothing.
     """
-    counted = weight > 0
-    shares = np.bincount(codes, weights=weight, minlength=flexible.shape[1])
-    found, s = np.zeros(shares.size), weight[counted]
-    for k in np.flatnonzero(shares > 0).tolist():
-        chance = flexible[counted, k]
-        if np.unique(chance).size < LEAST_DIFFERENT * chance.size:
-            return 0.0
-        score = scaled(norm.ppf((rankdata(chance) - 0.5) / chance.size))
-        levels = fitted_levels(score, (codes == k)[counted], s)
-        mean = float(np.average(chance, weights=s))
-        spread = float(np.average(np.square(chance - mean), weights=s))
-        most = (levels.high - mean) * (mean - levels.low)  # the variance of two values
-        found[k] = min(spread / most, 1.0) if most > 0.0 else 0.0
-    return float(shares @ found / shares.sum())
+    if np.unique(chance).size < LEAST_DIFFERENT * chance.size:
+        return 0.0
+    levels = fitted_levels(score, own, weight)
+    mean = float(np.average(chance, weights=weight))
+    spread = float(np.average(np.square(chance - mean), weights=weight))
+    most = (levels.high - mean) * (mean - levels.low)  # the variance of two values
+    return min(spread / most, 1.0) if most > 0.0 else 0.0
 
 
 def evidence_of_levels(
@@ -140,19 +145,19 @@ def evidence_of_levels(
     linear: Matrix | None = None,
     fitted: tuple[Matrix, int] | None = None,
     X: Any = None,
-) -> float:
-    """Return how much more probable labels are if curves level off, as a logarithm.
+) -> Evidence:
+    """Return what says that labels were flipped.
 
     `flexible` are probabilities out of fold, `linear` logits of linear models out of fold. `fitted`
     are logits of the linear model of all rows, and how many coefficients it has: where many rows
     are alike, a model of the others has not seen any like them. The squares of the columns of `X`
-    may be added to the score, and where columns are few, their products. Classes count by their
-    shares.
+    may be added to the score, and where columns are few, their products.
     """
     counted = weight > 0
     most = float(np.sqrt(weight.sum()))  # coefficients of which chance explains one each
     shares = np.bincount(codes, weights=weight, minlength=flexible.shape[1])
-    found, bends = np.zeros(shares.size), [np.zeros((0, int(counted.sum()))), *bends_of(X, counted)]
+    found, bends = np.zeros((shares.size, 3)), [np.zeros((0, int(counted.sum())))]
+    bends += [bend for bend in bends_of(X, counted) if len(bend) <= most]
     for k in np.flatnonzero(shares > 0).tolist():
         if shares.size == 2 and k == 1:
             found[k] = found[0]  # the same curve, seen from its other end
@@ -160,27 +165,35 @@ def evidence_of_levels(
         own, s = (codes == k)[counted], weight[counted]
         ranks = rankdata(flexible[counted, k])
         scores = scaled(norm.ppf((ranks - 0.5) / ranks.size))[None]
+        gathered = gathered_share(scores[0], flexible[counted, k], own, s)
         if linear is not None:
             scores = np.vstack([scores, scaled(against_others(linear[counted], k))])
         # What is fitted to these labels is better by chance, by one for each coefficient.
-        straight, level = -np.inf, -np.inf
+        straight, level = -np.inf, np.full(2, -np.inf)
         if fitted is not None and fitted[1] <= most:
             chance = against_others(fitted[0][counted], k)
             straight = float(s @ log_expit(np.where(own, chance, -chance))) - fitted[1]
-        for more in (bend for bend in bends if len(bend) <= most):
+        for more in bends:
             score, without = _without_levels(scores, more, own, s)
             straight = max(straight, without - len(more))
-            level = max(level, _with_levels(score, own, s, shares.size - 1) - len(more))
-        found[k] = level - straight
-    return float(shares @ found / shares.sum())
+            level = np.maximum(level, _with_levels(score, own, s, shares.size - 1) - len(more))
+        found[k] = *(level - straight), gathered
+    chances = 1 if shares.size == 2 else shares.size  # one of which shows it by chance
+    strongest = float(found[shares > 0, :2].max() - np.log(chances))
+    alike, apart, gathered = (shares @ found / shares.sum()).tolist()
+    return Evidence(strongest, alike, apart, gathered, _price(float(weight.sum())))
 
 
-def _with_levels(score: Vector, own: NDArray[np.bool_], weight: Vector, others: int) -> float:
-    """Return the log likelihood by curves that level off, less what their parameters cost."""
-    score, price = scaled(score), max(0.5 * float(np.log(weight.sum())), LEAST_PRICE)
+def _price(n_rows: float) -> float:
+    return max(0.5 * float(np.log(n_rows)), LEAST_PRICE)
+
+
+def _with_levels(score: Vector, own: NDArray[np.bool_], weight: Vector, others: int) -> Vector:
+    """Return log likelihoods by levels alike and apart, less what their parameters cost."""
+    score, price = scaled(score), _price(float(weight.sum()))
     alike = fitted_levels(score, own, weight, others).log_likelihood - price
     apart = fitted_levels(score, own, weight).log_likelihood - LEVELS_APART * price
-    return max(alike, apart)
+    return np.array([alike, apart])
 
 
 def bends_of(X: Any, counted: NDArray[np.bool_]) -> list[Matrix]:

@@ -20,9 +20,15 @@ from scipy.stats import chi2
 from sklearn.ensemble import HistGradientBoostingClassifier
 from threadpoolctl import threadpool_limits
 
-from easyfirst.consensus.label_evidence import fitted_levels, look_flipped, scaled
+from easyfirst.consensus.label_evidence import evidence_of_levels, fitted_levels, scaled
 from easyfirst.consensus.label_fit import Preconditioner, curvature_of, fit_labels
-from easyfirst.consensus.label_noise import LEAST_ROWS, LabelNoise, estimate_noise, refined_noise
+from easyfirst.consensus.label_noise import (
+    LEAST_ROWS,
+    LabelNoise,
+    estimate_noise,
+    noise_by_evidence,
+    refined_noise,
+)
 from easyfirst.contracts import Batch, Matrix, Resident, Spread, Step, Vector
 from easyfirst.local import labels
 from easyfirst.local.design import Coordinates, dense
@@ -100,8 +106,8 @@ def judge_labels(
     noise = estimate_noise(seen, codes, weight)
     if not noise.is_none:
         fitted = linear_logits(rows.X, np.zeros_like(folds.fold), (start,)), penalty.size
-        if not look_flipped(seen, codes, weight, own, fitted, rows.X):
-            noise = LabelNoise.overlap(problem.n_classes)
+        evidence = evidence_of_levels(seen, codes, weight, own, fitted, rows.X)
+        noise = noise_by_evidence(noise, evidence, seen, codes, weight)
     if noise.is_none:
         return Judged(noise, Judge(noise.matrix, boosters, first), start)
     through = labels.expand_through_noise

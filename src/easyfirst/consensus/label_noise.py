@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.stats import norm, rankdata
 
+from easyfirst.consensus.label_evidence import Evidence
 from easyfirst.contracts import Matrix, Vector
 from easyfirst.local import labels
 
@@ -83,8 +84,31 @@ class LabelNoise:
         return float(right_shares @ rates), error
 
 
-def estimate_noise(probabilities: Matrix, codes: NDArray[np.intp], weight: Vector) -> LabelNoise:
-    """Return the noise of labels, `probabilities` being those of the given labels out of fold."""
+def noise_by_evidence(
+    noise: LabelNoise,
+    evidence: Evidence,
+    probabilities: Matrix,
+    codes: NDArray[np.intp],
+    weight: Vector,
+) -> LabelNoise:
+    """Return the noise as far as there is evidence of it: none, equal in all classes, or as it is.
+
+    Of a rare class few rows are sure, and its own rate may be far off.
+    """
+    if not evidence.is_enough:
+        return LabelNoise.overlap(len(noise.matrix))
+    if evidence.has_equal_rates:
+        return estimate_noise(probabilities, codes, weight, alike=True)
+    return noise
+
+
+def estimate_noise(
+    probabilities: Matrix, codes: NDArray[np.intp], weight: Vector, alike: bool = False
+) -> LabelNoise:
+    """Return the noise of labels, `probabilities` being those of the given labels out of fold.
+
+    `alike`: labels of all classes are known to be wrong equally often.
+    """
     n_classes = probabilities.shape[1]
     counts = np.bincount(codes, weights=weight, minlength=n_classes).astype(np.float64)
     tells = [
@@ -98,7 +122,7 @@ def estimate_noise(probabilities: Matrix, codes: NDArray[np.intp], weight: Vecto
     if np.any(fewer < counts):
         lines, variance, rise = _read_lines(probabilities, codes, weight, fewer, tells)
     is_told = variance > 0
-    lines, variance, contradicts = _shrunk(lines, variance, rise)
+    lines, variance, contradicts = _shrunk(lines, variance, rise, alike)
     if np.any(1.0 - np.diag(lines) > MOST_WRONG):
         return LabelNoise.none(n_classes, is_unidentified=True)
     matrix = _without_traces(lines, variance)
@@ -238,7 +262,7 @@ def _is_told(score: Vector, own: NDArray[np.bool_], weight: Vector) -> bool:
 
 
 def _shrunk(
-    lines: Matrix, variance: Vector, rise: Vector
+    lines: Matrix, variance: Vector, rise: Vector, alike: bool = False
 ) -> tuple[Matrix, Vector, NDArray[np.bool_]]:
     """Return the lines with rates of errors drawn together as far as chance explains them.
 
@@ -258,7 +282,7 @@ def _shrunk(
     mean = float(share @ rates)
     between = float(np.sum(np.square(rates[known] - mean)))
     chance = LIKENESS * float(np.mean(spread[known])) * (np.count_nonzero(known) - 1)
-    keep = max(0.0, 1.0 - (chance / between) ** 2) if between > 0 else 0.0
+    keep = max(0.0, 1.0 - (chance / between) ** 2) if between > 0 and not alike else 0.0
     left = np.where(known, keep * variance + (1.0 - keep) * (np.square(share) @ variance), 0.0)
     drawn = np.where(known, mean + keep * (rates - mean), 0.0)
     wanted = np.maximum(drawn - CAUTION * np.sqrt(left), 0.0)

@@ -18,9 +18,14 @@ from scipy.special import softmax
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from easyfirst.consensus.classes import noise_by_batch
-from easyfirst.consensus.label_evidence import look_flipped
+from easyfirst.consensus.label_evidence import evidence_of_levels
 from easyfirst.consensus.label_judging import best_mix
-from easyfirst.consensus.label_noise import LEAST_ROWS, LabelNoise, estimate_noise
+from easyfirst.consensus.label_noise import (
+    LEAST_ROWS,
+    LabelNoise,
+    estimate_noise,
+    noise_by_evidence,
+)
 from easyfirst.consensus.status import Status
 from easyfirst.contracts import Matrix, Vector
 from easyfirst.estimators.out_of_fold import takes_weights
@@ -172,8 +177,9 @@ def _first_look(work: _Labels, fits: Fits, estimator: Any) -> tuple[SettledLabel
     noise = estimate_noise(told, codes, rows.weight)
     # Classifiers that only name a class are equally sure everywhere: no curve to look at.
     is_graded = hasattr(estimator, "predict_proba") or hasattr(estimator, "decision_function")
-    if not noise.is_none and is_graded and not look_flipped(told, codes, rows.weight):
-        noise = LabelNoise.overlap(work.n_classes)
+    if not noise.is_none and is_graded:
+        evidence = evidence_of_levels(told, codes, rows.weight)
+        noise = noise_by_evidence(noise, evidence, told, codes, rows.weight)
     right = np.asarray(softmax(without_noise(told, noise.matrix), axis=1))
     given = np.maximum(told[np.arange(codes.size), codes], LEAST_PROBABILITY)
     return work.look(right, noise), float(np.average(np.log(given), weights=rows.weight))
