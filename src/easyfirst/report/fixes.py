@@ -141,7 +141,9 @@ def _rows(
     around = 3.0 * scales / np.exp(slope_at(transform, given, predicted))
     nearby = _between(table, given - around, given + around)
     wrong_nearby = _between(np.sort(given), given - around, given + around)
-    writing = Writing() if others is None else Writing.of(_rest(table, given))
+    rest = _rest(table, given)
+    rest = rest[np.isfinite(rest)]
+    writing = Writing.of(rest)
     return RowsInQuestion(
         given=given,
         predicted=predicted,
@@ -150,6 +152,7 @@ def _rows(
         above=np.full(given.size, np.nan) if above is None else np.asarray(above),
         equal=np.maximum(equal, 1.0),
         nearby=nearby - equal,
+        clean_range=(float(rest[0]), float(rest[-1])) if rest.size else None,
         clean_nearby=np.maximum(nearby - wrong_nearby, 0.0),
         equal_if_scaled=_equal_if_scaled(table, given),
         repeated=_repeated(whole, given),

@@ -24,7 +24,7 @@ from easyfirst.report.weighing import (
     relative,
 )
 
-PRICE = 1.0  # log-likelihood that an earned kind costs, besides that for how rare it is
+PRICE = 2.5  # log-likelihood that an earned kind costs, besides that for how rare it is
 SEARCHED = 4.0  # ... and one found by looking everywhere, besides the logarithm of the rows
 MOST_TRIED = 4  # kinds that gain most, of which the one is taken that the evidence is best with
 MOST_EARNED = 12

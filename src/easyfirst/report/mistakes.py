@@ -91,6 +91,8 @@ class RowsInQuestion:
         Share of the table that has the very same target as a usual row.
     clean_nearby
         How many that look clean have one within three noise scales of it.
+    clean_range
+        The least and the largest value of rows that look clean; none if there are none.
     n_rows, n_wrong
         Rows of the whole table, and how many of them look wrong.
     step
@@ -114,6 +116,7 @@ class RowsInQuestion:
     repeated: Vector
     clean_nearby: Vector
     usual_share: float
+    clean_range: tuple[float, float] | None
     n_rows: int
     n_wrong: int
     step: float
@@ -150,6 +153,15 @@ class RowsInQuestion:
             return np.asarray(
                 np.log(self.clean_nearby / max(self.n_rows - self.n_wrong, 1)) - width
             )
+
+    @cached_property
+    def log_range(self) -> Vector:
+        """The log density of the given values, if any value is as likely that a clean row has."""
+        if self.clean_range is None or self.clean_range[0] == self.clean_range[1]:
+            return np.full(self.given.size, NOTHING)
+        low, high = self.clean_range
+        inside = (self.given >= low) & (self.given <= high)
+        return np.where(inside, -np.log(high - low), NOTHING)
 
     def some(self, rows: NDArray[np.intp]) -> RowsInQuestion:
         """Return some of these rows."""
