@@ -12,6 +12,8 @@ from easyfirst import SelfPacedRegressor
 from easyfirst.report import SwapPartner, likely_fixes
 from easyfirst.report.digits import misread_digits, resolution, transposed_digits
 from easyfirst.report.mistakes import FACTORS
+from easyfirst.report.true_values import TrueValues
+from easyfirst.report.writing import Writing
 from easyfirst.schedules import Constant
 
 CLASSICS = Path(__file__).parent / "data" / "robust_classics"
@@ -106,6 +108,37 @@ def test_transposed_digits_are_put_back():
     assert np.array_equal(found["fixed_value"][right], truth[rows][right])
 
 
+@pytest.mark.parametrize("seed", [4201, 4202, 4203])
+def test_misread_digits_are_corrected(seed):
+    rng, X, truth = houses(seed=seed)
+    rows = rng.choice(truth.size, 60, replace=False)
+    y = truth.copy()
+    for row in rows:
+        text = f"{truth[row]:.2f}"
+        other = rng.choice([digit for digit in "123456789" if digit != text[0]])
+        y[row] = float(other + text[1:])
+    rows = rows[np.abs(y - truth)[rows] > 160.0]
+    found = SelfPacedRegressor().fit(X, y).suspects(X, y).loc[rows]
+    right = found["likely_fix"] == "correct one digit"
+    assert right.mean() >= 0.85
+    # Five noise scales lie between two digits: now and then the next one fits as well.
+    assert np.mean(found["fixed_value"][right] == truth[rows][right]) >= 0.95
+
+
+def test_several_kinds_are_told_apart_in_one_table():
+    rng, X, truth = houses(3000, seed=4300)
+    kind = np.where(rng.random(truth.size) < 0.08, rng.integers(1, 6, truth.size), 0)
+    made = [truth, 10 * truth, truth / 60, -truth, 2.54 * truth, truth + 2000 * rng.random(3000)]
+    y = np.choose(kind, made).round(4)
+    fixes = ["", "divide by 10", "multiply by 60", "change the sign", "divide by 2.54", ""]
+    found = SelfPacedRegressor().fit(X, y).suspects(X, y)["likely_fix"].fillna("")
+    for number in range(1, 5):
+        named = found.reindex(np.flatnonzero((kind == number) & (np.abs(y - truth) > 160.0)))
+        assert (named == fixes[number]).mean() >= 0.9
+    random = found.reindex(np.flatnonzero(kind == 5)).dropna()
+    assert (random != "").mean() <= 0.1
+
+
 def test_a_spike_of_equal_values_is_a_missing_code():
     rng, X, y = houses()
     wrong = rng.random(y.size) < 0.03
@@ -144,12 +177,37 @@ def test_clean_rows_that_are_flagged_by_chance_get_no_fix(seed):
     assert found["likely_fix"].isna().all()
 
 
-def test_errors_without_a_rule_rarely_get_a_fix():
-    rng, X, y = houses(3000)
-    wrong = rng.random(y.size) < 0.1
-    y[wrong] = (y[wrong] + rng.normal(0.0, 2000.0, wrong.sum())).round(2)
-    found = SelfPacedRegressor().fit(X, y).suspects(X, y)
-    assert found["likely_fix"].notna().mean() < 0.1
+SHAPES = {
+    "uniform": lambda rng, n: rng.uniform(-60.0, 60.0, n),
+    "normal": lambda rng, n: rng.normal(0.0, 30.0, n),
+    "shifted": lambda rng, n: np.full(n, 20.0),
+    "Cauchy": lambda rng, n: 10.0 * rng.standard_cauchy(n),
+    "exponential": lambda rng, n: rng.exponential(15.0, n),
+}
+
+
+def around_zero(seed):
+    """Rows with a target around zero and a noise of 0.3."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((1500, 6))
+    return rng, X, X @ rng.standard_normal(6) + 0.3 * rng.standard_normal(1500)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(
+    ("make", "noise"), [(lambda seed: houses(2000, seed), 20.0), (around_zero, 0.3)]
+)
+def test_errors_without_a_rule_rarely_get_a_fix(shape, make, noise):
+    n_flagged = n_fixed = 0
+    for seed in range(4100, 4105):
+        rng, X, y = make(seed)
+        wrong = rng.random(y.size) < 0.08
+        y[wrong] = (y[wrong] + noise * SHAPES[shape](rng, wrong.sum())).round(2)
+        found = SelfPacedRegressor().fit(X, y).suspects(X, y)
+        n_flagged += len(found)
+        n_fixed += int(found["likely_fix"].notna().sum())
+    assert n_flagged > 300
+    assert n_fixed <= 0.02 * n_flagged
 
 
 def test_without_a_noise_scale_nothing_can_fit():
@@ -318,6 +376,19 @@ def test_equal_values_that_a_factor_makes_of_equal_ones_are_no_missing_code():
     assert set(fixes.fix) == {"divide by 100"}
 
 
+@pytest.mark.parametrize(("factor", "fix"), [(12.0, "divide by 12"), (2.54, "divide by 2.54")])
+def test_whole_numbers_tell_a_factor_where_noise_is_wide(factor, fix):
+    """Noise is a third of the values, but those of a factor are that many times a whole number."""
+    rng = np.random.default_rng(4400)
+    predicted = rng.uniform(60.0, 180.0, 430)
+    clean = (predicted * np.exp(0.33 * rng.standard_normal(430))).round()
+    given = (factor * clean[:30]).round(2)
+    others = np.concatenate([clean[30:], given])
+    fixes = likely_fixes(given, predicted[:30], 35.0, others=others).fix
+    large = np.abs(given - predicted[:30]) > 5.0 * 35.0
+    assert np.mean(fixes[large] == fix) >= 0.95
+
+
 def test_a_ratio_close_to_a_listed_factor_is_that_factor():
     """Predictions that are 4 % off on the average do not make a unit of their own."""
     rng = np.random.default_rng(0)
@@ -331,3 +402,51 @@ def test_a_ratio_close_to_a_listed_factor_is_that_factor():
 def test_no_slip_of_a_digit_leaves_a_zero_in_front(given):
     for slips in (transposed_digits(np.array([given])), misread_digits(np.array([given]))):
         assert slips.value[slips.weight > 0].min() >= 10.0 ** np.floor(np.log10(given))
+
+
+# How values are written
+
+
+@pytest.mark.parametrize(
+    ("values", "step"),
+    [
+        (np.arange(200.0), 1.0),
+        (np.arange(0.0, 20.0, 0.05).round(2), 0.05),
+        (1000.0 * np.arange(50.0), 1000.0),
+    ],
+)
+def test_the_step_of_a_column_is_found(values, step):
+    assert Writing.of(values).steps[0] == pytest.approx(step)
+
+
+def test_computed_values_have_no_step():
+    assert Writing.of(np.sqrt(np.arange(2.0, 300.0) + 0.123)).steps.size == 0
+
+
+def test_a_value_is_written_as_a_factor_makes_it_or_not():
+    writing = Writing.of(np.random.default_rng(0).integers(10, 999, 500).astype(float))
+    weight = writing.log_weight_of_factor(np.array([381.0, 382.0, 380.5]), 2.54)
+    assert weight[0] > 0.0  # 150 times 2.54
+    assert weight[1] == -np.inf
+    assert weight[2] == -np.inf
+
+
+def test_where_prices_are_round_a_round_one_tells_little():
+    rng = np.random.default_rng(0)
+    whole, round_ = (Writing.of(step * rng.integers(1, 100, 500)) for step in (1.0, 10.0))
+    mixed = Writing.of(np.concatenate([10.0 * rng.integers(1, 30, 400), rng.integers(1, 300, 100)]))
+    price = np.array([1230.0])
+    told = [each.log_weight_of_factor(price, 10.0)[0] for each in (whole, mixed, round_)]
+    assert told[0] > told[1] > told[2]
+
+
+# Where true values lie
+
+
+def test_true_values_lie_as_far_as_those_of_clean_rows_and_on_the_same_side():
+    rng = np.random.default_rng(0)
+    skewed = TrueValues.around(rng.exponential(1.5, 2000) - 0.5)
+    above, below = skewed.log_density(np.array([4.0, -4.0]))
+    assert above > below + 2.0
+    grid = np.linspace(-60.0, 60.0, 24_001)
+    assert np.trapezoid(np.exp(skewed.log_density(grid)), grid) == pytest.approx(1.0, abs=0.02)
