@@ -16,7 +16,10 @@ MOST_NAMED = 6
 DIFFER_IN_X = "of the rows that look wrong differ in X from the others"
 GROWING_ERRORS = "Errors grow along"
 SHARE_DIFFERS = "The share of rows that look wrong differs along"
-REMEDY = "Add a curve or a missing category, fit log(y), or use SelfPaced"
+REMEDY = (
+    "Add a curve or a missing category, fit log(y), or take a curved model (SelfPaced, or "
+    "--model auto on the command line)"
+)
 
 
 def notes_of(fitted: FittedModel, names: Sequence[str]) -> tuple[str, ...]:

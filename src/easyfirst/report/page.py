@@ -207,6 +207,8 @@ def _context(
     weights = findings.weights if judged is None else judged.quality
     comparison = None if rows is None else compare_with_least_squares(findings, rows.X, rows.judged)
     lines = batch_lines(findings, batches)
+    if batches is None and all(line.word == "ordinary" for line in lines):
+        lines = []  # pieces of the table that nobody named, and none of which stands out
     return {
         "verdict": verdict_on(
             findings, weights, comparison, 0.0 if judged is None else judged.excused

@@ -29,8 +29,9 @@ def corrupted_share(findings: Findings, excused: float = 0.0) -> tuple[float, fl
     assert findings.calibration is not None
     low, high = findings.calibration.corrupted_interval
     share = findings.calibration.corrupted_fraction
-    share, low, high = (min(max(each - excused, 0.0), 1.0) for each in (share, low, high))
-    return share, low, high
+    # What the fit never took for corrupted does not make the share any surer.
+    excused = min(excused, share)
+    return share - excused, max(low - excused, 0.0), high - excused
 
 
 def verdict_on(

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 MOST_REMARKS = 3
 FAR_OUT = 8.0  # spreads from the median at which a value of a column is a cause of its own
+LEAST_PART = 0.05  # of an error, that a value which was filled in must be able to explain
 SURE = 0.8  # probability from which a fix counts in a pattern
 
 # The types of what is known about suspicious rows, also where there are none.
@@ -157,9 +158,14 @@ class JudgedTable(JudgedBase):
         return [*self._filled_in(row), *self._far_out(row)][:MOST_REMARKS]
 
     def _filled_in(self, row: int) -> Iterator[str]:
-        for feature in self.model.recipe_.numeric:
+        """Say which values were filled in that can have to do with the error."""
+        coef, error = self.findings.coef, self._error(row)
+        for place, feature in enumerate(self.model.recipe_.numeric):
             mask = self.missing.get(feature.name)
             if mask is None or not mask[row]:
+                continue
+            spread = max(self.model.fill_spread_.get(feature.name, (0.0, 0.0)))
+            if coef.size and abs(coef[place]) * spread < LEAST_PART * error:
                 continue
             name, raw = visible(feature.name), self.rows[feature.name][row].as_py()
             what = "the more frequent value" if feature.kind == "boolean" else "the median"
@@ -169,9 +175,12 @@ class JudgedTable(JudgedBase):
             else:
                 yield f"{name} = {visible(raw)} looks like a missing code and was {with_what}"
 
+    def _error(self, row: int) -> float:
+        return abs(float(self.judged.residual[row] * self.judged.scale[row]))
+
     def _far_out(self, row: int) -> Iterator[str]:
         """Say which values are so far out that they, rather than the target, may be wrong."""
-        error = abs(float(self.judged.residual[row] * self.judged.scale[row]))
+        error = self._error(row)
         for feature, coef, column, (center, low, high) in self._with_far_values:
             value = float(column[row])
             is_far = not low <= value <= high and abs(coef * (value - center)) > 0.5 * error
