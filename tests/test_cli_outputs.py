@@ -196,6 +196,25 @@ def test_diff_puts_what_vanished_before_and_what_is_new_after(slipped, tmp_path)
     assert (kind["before"], kind["after"]) == ("number", "category")
 
 
+def test_diff_says_where_rows_may_only_share_their_number(slipped, tmp_path):
+    folder, frame, _, _ = slipped
+    for name, other in (
+        ("moved", frame.iloc[::-1].reset_index(drop=True)),
+        ("renamed", frame.rename(columns={"price": "rent"})),
+    ):
+        other.to_csv(tmp_path / f"{name}.csv", index=False)
+        target = "rent" if name == "renamed" else "price"
+        done = run(
+            "fit", tmp_path / f"{name}.csv", "-t", target, "-o", tmp_path / name, "--no-report"
+        )
+        assert done.exit_code == 0, done.output
+    shown = run("diff", folder / "run", tmp_path / "moved").stdout
+    assert "If they moved, fit both tables with --row-id." in " ".join(shown.split())
+    shown = run("diff", folder / "run", tmp_path / "renamed").stdout
+    assert "'price', now 'rent': the models cannot be compared" in " ".join(shown.split())
+    assert "in both runs, 0 look wrong now" in " ".join(shown.split())
+
+
 def test_diff_refuses_what_is_no_run(slipped, tmp_path):
     folder, _, _, _ = slipped
     done = run("diff", folder / "run", tmp_path)

@@ -38,7 +38,13 @@ if TYPE_CHECKING:
     "numbers are the true target.",
 )
 @click.option("--methods", help="Methods to compare, separated by commas [default: all].")
-@click.option("--folds", type=click.IntRange(2, 100), default=5, show_default=True)
+@click.option(
+    "--folds",
+    type=click.IntRange(2, 100),
+    default=5,
+    show_default=True,
+    help="Folds of the cross-validation.",
+)
 @click.option(
     "--sample",
     type=click.IntRange(min=0),
@@ -46,7 +52,13 @@ if TYPE_CHECKING:
     show_default=True,
     help="Rows to compare on, drawn at random; 0 takes all.",
 )
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Seed of the folds and of the sample.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 @quiet_option
 @reading_options

@@ -82,7 +82,13 @@ if TYPE_CHECKING:
     help="Fit this of a positive target; auto takes what describes rows that look clean best.",
 )
 @click.option("--log-target", is_flag=True, help="The same as --target-transform log.")
-@click.option("--max-rounds", type=click.IntRange(min=1), default=200, show_default=True)
+@click.option(
+    "--max-rounds",
+    type=click.IntRange(min=1),
+    default=200,
+    show_default=True,
+    help="Rounds after which the fit stops in any case.",
+)
 @click.option(
     "--seed", type=click.IntRange(min=0), help="Seed of the sample on which the fit starts."
 )

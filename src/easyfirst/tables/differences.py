@@ -26,6 +26,11 @@ from easyfirst.transforms import TRANSFORMS
 
 LEVEL = 0.01  # chance of calling anything changed that has not
 MOST_NAMED = 10
+MOVED = (
+    "Rows are compared by their number, and most of them have another target now. If they moved, fit "
+    "both tables with --row-id."
+)
+SAME_ROWS = 0.5  # share of equal targets, below which rows of the same number are others
 
 
 @dataclass(frozen=True)
@@ -74,7 +79,7 @@ def compare_runs(before: Path, after: Path) -> Differences:
             *_batches(first["batches"] or [], second["batches"] or []),
             *_columns(first["columns"]["used"], second["columns"]["used"]),
         ]
-        notes = [*_other_target(first, second), *_rows(before, after)]
+        notes = _rows(before, after)
     except (KeyError, TypeError, AttributeError) as error:
         raise TableError(
             f"{before} and {after} do not hold the summaries of two fits ({error!r}); fit again"
@@ -97,12 +102,6 @@ def _summary(run: Path) -> dict[str, Any]:
     return found
 
 
-def _other_target(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
-    if first["target"] == second["target"]:
-        return []
-    return [f"The runs have different targets: {first['target']!r} and {second['target']!r}."]
-
-
 def _wrong_share(first: Mapping[str, Any], second: Mapping[str, Any]) -> Difference:
     (k1, n1), (k2, n2) = ((each["look_wrong"], each["fitted"]) for each in (first, second))
     p1, p2 = k1 / n1, k2 / n2
@@ -114,7 +113,11 @@ def _wrong_share(first: Mapping[str, Any], second: Mapping[str, Any]) -> Differe
 
 
 def _model(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[Difference]:
-    """Compare noise and coefficients, if they belong to the same scale of the target."""
+    """Compare noise and coefficients, if they belong to the same target on the same scale."""
+    targets = [each["target"] for each in (first, second)]
+    if targets[0] != targets[1]:
+        words = f"{targets[0]!r}, now {targets[1]!r}: the models cannot be compared"
+        return [Difference("target", targets[0], targets[1], True, words)]
     tasks = [each.get("task", "regression") for each in (first, second)]
     if tasks[0] != tasks[1]:
         words = f"a {tasks[0]}, now a {tasks[1]}: the models cannot be compared"
@@ -232,7 +235,7 @@ def _rows(before: Path, after: Path) -> list[str]:
     """Say which rows changed sides, where both runs name the same rows."""
     try:
         tables = [
-            pq.read_table(run / ROWS_FILE, columns=["row_id", "is_label_issue"])
+            pq.read_table(run / ROWS_FILE, columns=["row_id", "is_label_issue", "given_label"])
             for run in (before, after)
         ]
     except (OSError, pa.ArrowException):
@@ -254,8 +257,24 @@ def _rows(before: Path, after: Path) -> list[str]:
     new, settled = (flags[1] - flags[0]) & shared, (flags[0] - flags[1]) & shared
     return [
         f"Of {count(len(shared), 'row')} in both runs, {len(new):,} look wrong now and did not "
-        f"before{_listed(new)}; {len(settled):,} did before and do not now{_listed(settled)}."
+        f"before{_listed(new)}; {len(settled):,} did before and do not now{_listed(settled)}.",
+        *([MOVED] if _are_other_rows(tables) else []),
     ]
+
+
+def _are_other_rows(tables: Sequence[pa.Table]) -> bool:
+    """Whether rows are merely counted, and most have another target in the other run."""
+    counted = all(
+        pa.types.is_integer(table["row_id"].type)
+        and np.array_equal(np.sort(table["row_id"].to_numpy()), np.arange(table.num_rows))
+        for table in tables
+    )
+    if not counted or tables[0]["given_label"].type != tables[1]["given_label"].type:
+        return False
+    first, second = (table.sort_by("row_id")["given_label"].to_pylist() for table in tables)
+    pairs = list(zip(first, second, strict=False))
+    n_same = sum(a == b for a, b in pairs)
+    return bool(n_same < SAME_ROWS * len(pairs))
 
 
 def _limit(n_tests: int) -> float:
@@ -270,6 +289,7 @@ def _named(names: set[str]) -> str:
 def _listed(names: set[Any]) -> str:
     if not names:
         return ""
-    shown = [visible(name) for name in sorted(names, key=str)[:MOST_NAMED]]
+    in_order = sorted(names, key=lambda name: (isinstance(name, str), name))
+    shown = [visible(name) for name in in_order[:MOST_NAMED]]
     more = len(names) - len(shown)
     return f" ({', '.join(shown)}{f' and {more:,} more' if more else ''})"
