@@ -8,6 +8,7 @@ import pytest
 
 from easyfirst.tables import TableModel
 from easyfirst.tables.filling import sides_of, spread_around
+from easyfirst.tables.saving import _sides
 
 
 def flats(seed: int, share: float, spread: float, noise: float = 100.0) -> tuple[pd.DataFrame, ...]:
@@ -65,3 +66,10 @@ def test_both_sides_of_the_fill_have_a_spread_of_their_own():
     assert sides_of(np.array([-2.0, 0.0, 0.0, 3.0]), np.ones(4)) == pytest.approx(
         (np.sqrt(2.0), np.sqrt(4.5))
     )
+
+
+def test_older_files_have_one_spread_for_both_sides():
+    assert _sides({"area": 2.0, "age": [1.0, 3.0]}) == {"area": (2.0, 2.0), "age": (1.0, 3.0)}
+    for broken in ({"area": [1.0]}, {"area": -1.0}, {"area": [1.0, float("inf")]}, [1.0]):
+        with pytest.raises(ValueError, match=r"expected|range|unpack"):
+            _sides(broken)

@@ -504,6 +504,12 @@ def total_below(page):
 
 
 AS_FOUND = {
+    "marks that fit one column only": Messy(
+        rent(",", "."),
+        FIT + " --decimal , --thousands .",
+        left_out=("area",),
+        same=False,
+    ),
     "a minus behind the number": Messy(
         changed(
             balance=[

@@ -305,7 +305,8 @@ class SelfPacedRegressor(
             A folder that is kept up to date with what each pass over the rows found, so that a
             fit that was killed can go on.
         resume
-            Go on with what the checkpoint holds, to the same bits; without one, begin. Other
+            Go on with what the checkpoint holds; the result is bit-for-bit that of an
+            undisturbed fit. Without one, begin. Other
             data, parameters or versions are refused with a `CheckpointError`.
         """
         settings = parameters.checked(self)

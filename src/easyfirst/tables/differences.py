@@ -27,8 +27,8 @@ from easyfirst.transforms import TRANSFORMS
 LEVEL = 0.01  # chance of calling anything changed that has not
 MOST_NAMED = 10
 MOVED = (
-    "Rows are compared by their number, and most of them have another target now. If they moved, fit "
-    "both tables with --row-id."
+    "Rows are compared by their number, and most of them have another target now. If they moved, "
+    "fit both tables with --row-id."
 )
 SAME_ROWS = 0.5  # share of equal targets, below which rows of the same number are others
 

@@ -23,10 +23,11 @@ from easyfirst.tables.kinds import (
     Hints,
     codes_of,
     codes_said,
+    has_leading_zeros,
     table_hints,
     understand,
 )
-from easyfirst.tables.notation import mixed_marks, mixed_units
+from easyfirst.tables.notation import MOSTLY, mixed_marks, mixed_units, read
 from easyfirst.tables.recipe import MISSING, Feature, Kind, LeftOut, Recipe
 
 MAX_CATEGORIES = 100  # with a column of their own
@@ -246,10 +247,26 @@ def _sense_of_text(plan: Plan, name: str, column: pa.ChunkedArray) -> Sense | No
     if marks:
         plan.leave_out(name, f"writes numbers in two ways, {' and '.join(map(repr, marks))}")
         return None
+    otherwise = _marked_otherwise(column.drop_null(), plan.hints)
+    if otherwise:
+        plan.leave_out(name, otherwise)
+        return None
     odd = plan.odd_values(column)
     is_mixed = odd is not None and odd.count < odd.total
     mixed = f"mixes numbers and text ({odd}) and " if is_mixed else ""
     return Sense("category", notes=found.notes, mixed=mixed)
+
+
+def _marked_otherwise(given: pa.ChunkedArray, hints: Hints) -> str:
+    """Say that a column is numbers but for the marks that the user names; mostly nothing."""
+    named = hints.decimal is not None or hints.thousands is not None
+    if not named or len(given.unique()) <= MAX_CATEGORIES or has_leading_zeros(given):
+        return ""
+    found = read(given)
+    if found is None or np.mean(np.isnan(found[1])) > 1.0 - MOSTLY:
+        return ""
+    example = given[0].as_py()
+    return f"holds numbers such as {example!r}, which --decimal and --thousands do not fit"
 
 
 def _sense_of_numbers(
