@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 from _tables import tables
+from scipy.stats import gaussian_kde
 from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.metrics import average_precision_score
@@ -53,6 +54,15 @@ median residual out of fold, without corruption): their share among those rows f
 wrong by less count neither way; **of all** is the share of wrong rows, by however much, among all
 flagged. **AP** is the average precision of the ranking of rows. The worst seed is in
 brackets. **Fits** are models fitted for one `SelfPaced.fit`.
+
+"""
+KNOWING = """
+## Swapped values
+
+A value of another row is a usual value, and few of them are wrong by much. **Knowing** is a rule
+that is told what nobody knows: the model is fitted to the rows that are not wrong, and the share of
+wrong rows, the noise around the model and how it differs from row to row are the true ones. Both
+flag rows that are more likely wrong than not.
 
 """
 MISSES = """
@@ -104,6 +114,7 @@ class Case:
     batches: np.ndarray | None
     new_rows: np.ndarray
     new_y: np.ndarray
+    kind: str
 
     @classmethod
     def of(cls, name: str, share: float, kind: str, seed: int, n_rows: int) -> Case:
@@ -114,7 +125,7 @@ class Case:
         rows, tests = np.sort(order[:n_rows]), order[n_rows : n_rows + TEST_ROWS]
         true = table.y[rows]
         y, wrong, batches = corrupted(true, share, kind, rng)
-        return cls(table.X[rows], true, y, wrong, batches, table.X[tests], table.y[tests])
+        return cls(table.X[rows], true, y, wrong, batches, table.X[tests], table.y[tests], kind)
 
     def error(self, model: Any) -> float:
         """Return the error of a fitted model on the test rows."""
@@ -128,6 +139,24 @@ class Case:
     def relative(self, model: Any) -> float:
         """Return the error of a model, fitted here, over that of the clean rows."""
         return self.error(model.fit(self.X, self.y)) / self.oracle
+
+    @cached_property
+    def is_large(self) -> np.ndarray:
+        """Which rows are wrong by many noise scales."""
+        residual = self.true - cross_val_predict(clone(BOOSTING), self.X, self.true, cv=3)
+        scale = 1.4826 * float(np.median(np.abs(residual)))
+        return np.abs(self.y - self.true) > LARGE * scale
+
+    def scores(self, chance: np.ndarray) -> dict[str, float]:
+        """Return how well a probability that each row is wrong tells which are."""
+        flagged, large = chance > 0.5, self.is_large
+        hits, misses = int(np.sum(flagged & large)), int(np.sum(flagged & ~self.wrong))
+        return {
+            "precision": hits / (hits + misses) if hits + misses else 1.0,
+            "of all": float(np.mean(self.wrong[flagged])) if flagged.any() else 1.0,
+            "recall": float(np.mean(flagged[large])) if large.any() else 1.0,
+            "AP": float(average_precision_score(self.wrong, chance)),
+        }
 
 
 def ours(case: Case) -> dict[str, float]:
@@ -144,16 +173,35 @@ def ours(case: Case) -> dict[str, float]:
     }
     if not case.wrong.any():
         return found
-    residual = case.true - cross_val_predict(clone(BOOSTING), case.X, case.true, cv=3)
-    scale = 1.4826 * float(np.median(np.abs(residual)))
-    large = np.abs(case.y - case.true) > LARGE * scale
-    hits, misses = int(np.sum(flagged & large)), int(np.sum(flagged & ~case.wrong))
-    return found | {
-        "precision": hits / (hits + misses) if hits + misses else 1.0,
-        "of all": float(np.mean(case.wrong[flagged])) if flagged.any() else 1.0,
-        "recall": float(np.mean(flagged[large])) if large.any() else 1.0,
-        "AP": float(average_precision_score(case.wrong, 1.0 - model.weights_)),
-    }
+    found |= case.scores(1.0 - model.weights_)
+    if case.kind == "swapped":
+        knowing = case.scores(chance_of_swapped(case))
+        found |= {f"knowing {name}": value for name, value in knowing.items()}
+    return found
+
+
+def chance_of_swapped(case: Case) -> np.ndarray:
+    """Return the probability that each value is another row's, by all that is true of the rows.
+
+    The model is fitted to the rows that are not wrong, their noise and how it differs from row to
+    row is that of the true values, and other rows' values are distributed as the true ones.
+    """
+    n, around = case.y.size, np.empty(case.y.size)
+    for part in np.array_split(np.random.default_rng(0).permutation(n), 5):
+        others = ~case.wrong
+        others[part] = False
+        around[part] = clone(BOOSTING).fit(case.X[others], case.y[others]).predict(case.X[part])
+    residual = case.true - around
+    size = np.log(np.abs(residual) + 1e-3 * np.median(np.abs(residual)))
+    by = np.column_stack([case.X, around])
+    small = HistGradientBoostingRegressor(max_iter=30, max_leaf_nodes=8, random_state=0)
+    scale = np.exp(cross_val_predict(small, by, size, cv=5))
+    noise = gaussian_kde(np.arcsinh(residual / scale))
+    z = (case.y - around) / scale
+    clean = noise(np.arcsinh(z)) / np.sqrt(1.0 + np.square(z)) / scale
+    stray = gaussian_kde(case.true, bw_method=0.1)(case.y)
+    share = float(np.mean(case.wrong))
+    return np.asarray(share * stray / (share * stray + (1.0 - share) * clean))
 
 
 def others(case: Case) -> dict[str, float]:
@@ -217,7 +265,24 @@ def page(records: list[dict[str, Any]], n_rows: int, command: str) -> str:
         row += [f"{100 * np.mean(_values(own, 'flagged')):.1f} %"]
         row += [_mean(own, each) for each in ("precision", "of all", "recall", "AP", "cleanlab AP")]
         lines.append("| " + " | ".join([*row, f"{np.mean(_values(own, 'fits')):.0f}"]) + " |\n")
-    return "".join(lines) + "\n## Goals\n\n" + _goals(records) + MISSES
+    lines += ["\n## Goals\n\n", _goals(records), _beside_knowing(records), MISSES]
+    return "".join(lines)
+
+
+def _beside_knowing(records: list[dict[str, Any]]) -> str:
+    """Return how swapped values are told, beside the best that can be done."""
+    swapped = [record for record in records if "knowing AP" in record]
+    if not swapped:
+        return ""
+    names = ("precision", "of all", "recall", "AP")
+    head = ("table", "wrong", *names, *(f"{name}, knowing" for name in names))
+    lines = [KNOWING, "| " + " | ".join(head) + " |\n", "|" + "---|" * len(head) + "\n"]
+    for key in sorted({_key(record) for record in swapped}):
+        own = [record for record in swapped if _key(record) == key]
+        row = [key[0], f"{100 * key[1]:.0f} %", *(_mean(own, name) for name in names)]
+        row += [_mean(own, f"knowing {name}") for name in names]
+        lines.append("| " + " | ".join(row) + " |\n")
+    return "".join(lines)
 
 
 def _counted(number: int, what: str) -> str:

@@ -26,9 +26,12 @@ from easyfirst.estimators.any_values import (
     ValueSettings,
     bare_is_better,
     batches_that_agree,
+    spread_of,
 )
 from easyfirst.estimators.out_of_fold import equal_rows, folds, predicted
 from easyfirst.estimators.paced_rows import Fits, Rows
+from easyfirst.estimators.shared_values import odds_of_shared
+from easyfirst.noise.of_rows import Told, read_noise
 from easyfirst.regularizers import Hard
 
 TREE = DecisionTreeRegressor(min_samples_leaf=8, random_state=0)
@@ -77,11 +80,11 @@ def test_wrong_values_are_found_around_a_curve(kind):
     boosting = HistGradientBoostingRegressor(max_iter=40, max_leaf_nodes=12, min_samples_leaf=8)
     model = paced(boosting).fit(X, y)
     far = np.abs(y - truth) > 2.0
-    assert np.mean(~model.selected_[far]) > (0.75 if kind == "swapped" else 0.8)
+    assert np.mean(~model.selected_[far]) > (0.78 if kind == "swapped" else 0.8)
     assert np.mean(clean[~model.selected_]) < 0.1
     bare = boosting.fit(X[clean], y[clean])
     error = np.mean(np.abs(model.predict(X) - truth))
-    most = 1.7 if kind == "swapped" else 1.5
+    most = 1.65 if kind == "swapped" else 1.5
     assert error < most * np.mean(np.abs(bare.predict(X) - truth))
     # A model of values and one of sizes per fold and look, bare ones, and two of all rows.
     assert model.n_fits_ <= 2 * 4 * (model.max_rounds + 2) + 4 + 2
@@ -426,5 +429,59 @@ def test_a_model_of_sizes_does_not_make_a_bad_first_judge_look_good():
     wrong = rng.random(600) < 0.4
     y[wrong] *= 10.0
     model = paced(start=None).fit(X, y)
-    assert np.mean(~model.selected_[wrong]) > 0.7
-    assert np.mean(model.selected_[~wrong]) > 0.8
+    assert np.mean(~model.selected_[wrong]) > 0.9
+    assert np.mean(model.selected_[~wrong]) > 0.9
+
+
+@pytest.mark.parametrize("factor", [10.0, -9.0])
+def test_many_wrong_values_on_one_side_do_not_pass_for_skewed_noise(factor):
+    # The median of all rows lies among the wrong ones wherever chance gathers these.
+    rng = np.random.default_rng(26)
+    X = rng.uniform(0.0, 3.0, (1200, 3))
+    truth = np.exp(X[:, 0] + 0.5 * np.sin(2.0 * X[:, 1]))
+    y = truth * (1.0 + 0.02 * rng.standard_normal(1200))
+    wrong = rng.random(1200) < 0.4
+    y[wrong] *= factor
+    boosting = HistGradientBoostingRegressor(max_iter=40)
+    model = paced(boosting, start=None).fit(X, y)
+    assert np.mean(~model.selected_[wrong]) > 0.97
+    assert np.mean(model.selected_[~wrong]) > 0.95
+    known = clone(boosting).fit(X[~wrong], y[~wrong])
+    error, least = (np.mean(np.abs(each.predict(X) - truth)) for each in (model, known))
+    assert error < 1.25 * least
+
+
+def test_noise_of_another_shape_is_not_taken_for_values_of_other_rows():
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((1500, 5))
+    y = 0.3 * X[:, 0] + 2.0 * rng.random(1500)
+    model = paced(HistGradientBoostingRegressor(max_iter=40), start=None).fit(X, y)
+    assert np.mean(~model.selected_) < 0.01
+
+
+def test_values_of_other_rows_are_found_among_sizes_that_x_tells():
+    rng = np.random.default_rng(27)
+    signal, size = 3.0 * rng.standard_normal(1500), rng.uniform(-1.5, 1.0, 1500)
+    y = signal + np.exp(size) * rng.standard_normal(1500)
+    wrong = rng.random(1500) < 0.3
+    y[wrong] = rng.permutation(y[wrong])
+    told = Told(signal, size)
+    odds = read_noise(y, told, np.ones(1500), spread_of(y, np.ones(1500))).odds(told, y)
+    far = wrong & (np.abs(y - signal) > 4.0 * np.exp(size))
+    assert np.mean(odds[far] > 1.0) > 0.9
+    assert np.mean(odds[~wrong] > 1.0) < 0.05
+
+
+def test_a_shared_value_far_from_what_is_predicted_looks_wrong():
+    # A limit of y, times ten: predictions of such rows are the nearest to it, and far from it.
+    rng = np.random.default_rng(28)
+    truth = np.minimum(rng.uniform(0.0, 6.0, 1000), 5.0)
+    # Noise grows with what is predicted, so that the value is likelier there than elsewhere.
+    told = Told.even(truth * (1.0 + 0.1 * rng.standard_t(4, 1000)))
+    y, member = truth.copy(), (truth == 5.0) & (rng.random(1000) < 0.3)
+    y[member] = 50.0
+    weight = np.ones(1000)
+    noise = read_noise(y, told, np.where(member, 0.0, 1.0), spread_of(y, weight))
+    assert np.all(odds_of_shared(50.0, member, told, y, weight, noise) > 1.0)
+    limit = y == 5.0
+    assert np.mean(odds_of_shared(5.0, limit, told, y, weight, noise) < 1.0) > 0.95

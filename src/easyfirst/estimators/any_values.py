@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingRegressor
 
 from easyfirst.consensus.fitted import Calibration
@@ -33,6 +32,8 @@ MOSTLY_WRONG = 0.45  # corrupted share from which other models of the rows are a
 FEW_WRONG = 0.1  # corrupted share below which the bare model may be the better one
 BEYOND_CHANCE = 3.0  # standard errors by which it must be the worse one not to be taken
 MANY_WRONG = 0.15  # corrupted share from which several models are tried as first judges
+LOPSIDED = 4.0  # scale of one side of the noise over the other's, from which they are tried too,
+BEYOND_MANY = 0.3  # and the median of clean rows where 40 % of all are wrong, all on one side
 COARSE = {"min_samples_leaf": 40, "max_leaf_nodes": 15}
 LEAST_BATCHES = 3  # of which some can disagree with most,
 SURELY, NOTICEABLE = 5.0, 0.5  # by so many standard errors, and noise scales
@@ -154,12 +155,17 @@ def _settle(rows: Rows, fits: Fits, settings: ValueSettings) -> SettledValues:
     view = _View(rows, fits, settings, values_in_common(rows.y))
     weight, changed = np.ones(rows.y.size), np.inf
     judge = _first_judge(view)
-    for _ in range(settings.max_rounds):
+    sizes = judge.look.told.size
+    for number in range(settings.max_rounds):
         began, best = time.perf_counter(), judge.look
         changed = float(np.average(np.abs(best.weight - weight), weights=rows.weight))
         weight = best.weight
         asked = replace(rows, weight=_pulls(rows, best))
-        own = view.look(fits.ask(settings.estimator, asked, asked.weight), weight)
+        own = view.look(Told(fits.ask(settings.estimator, asked, asked.weight), sizes))
+        if number == 0:
+            # The sizes of the first judge's residuals are not those of the estimator's.
+            sizes = view.sizes(own.told.value, weight)
+            own = max(own, view.look(Told(own.told.value, sizes)), key=lambda each: each.likely)
         fits.note(weight, changed, best.noise.noise.reach**2, time.perf_counter() - began)
         if own.likely <= best.likely:
             changed = 0.0
@@ -174,13 +180,13 @@ def _settle(rows: Rows, fits: Fits, settings: ValueSettings) -> SettledValues:
             fits.ask(judge.estimator, judge.asked, judge.asked.weight, repeat)
             for repeat in range(1, settings.n_repeats)
         ]
-        best = view.look(np.mean([best.told.value, *more], axis=0), best.weight)
+        best = view.look(Told(np.mean([best.told.value, *more], axis=0), best.told.size))
     pulls = _pulls(rows, best)
     if bare_is_better(rows, best, fits, settings, own.told.value):
         pulls = rows.weight
-    sizes = None
+    of_sizes = None
     if np.any(own.noise.scale_rule.slopes):
-        sizes = model_of_sizes(rows, fits, rows.y - own.told.value, rows.weight * best.weight)
+        of_sizes = model_of_sizes(rows, fits, rows.y - own.told.value, rows.weight * best.weight)
     return SettledValues(
         told=own.told,
         noise=own.noise,
@@ -189,7 +195,7 @@ def _settle(rows: Rows, fits: Fits, settings: ValueSettings) -> SettledValues:
         batch_shares=best.shares,
         clean_share=best.clean_share,
         status=fits.status(changed, settings.tol),
-        sizes=sizes,
+        sizes=of_sizes,
     )
 
 
@@ -220,23 +226,28 @@ class _View:
         """One unit in which residuals are counted."""
         return spread_of(self.rows.y, self.rows.weight)
 
-    def look(
-        self, prediction: Vector, clean: Vector | float = 1.0, with_sizes: bool = True
-    ) -> _Look:
-        """Return noise and weights, every row being judged by the share of its batch.
+    def sizes(self, prediction: Vector, clean: Vector | float = 1.0) -> Vector:
+        """Return what X tells of how far a prediction is off.
+
+        `clean` is the probability that each row is clean, once more than one size of noise has been
+        tried: rows that are predicted badly look wrong until then.
+        """
+        speaks = self._speaks(batches_that_agree(self.rows, prediction)) * clean
+        return told_sizes(self.rows, self.fits, self.rows.y - prediction, speaks)
+
+    def _speaks(self, agrees: NDArray[np.bool_]) -> Vector:
+        """Return how much each row says of noise.
 
         Batches that are off as a whole, and values that too many rows share, would pass for a part
-        of the noise: it is read off the other rows. `clean` is the probability, as far as it is
-        known, that each row is clean.
+        of it.
         """
-        rows, rule = self.rows, self.settings.regularizer
+        return np.where(agrees & ~np.isin(self.rows.y, self.shared), self.rows.weight, 0.0)
+
+    def look(self, told: Told) -> _Look:
+        """Return noise and weights, every row being judged by the share of its batch."""
+        rows, rule, prediction = self.rows, self.settings.regularizer, told.value
         agrees = batches_that_agree(rows, prediction)
-        speaks = np.where(agrees & ~np.isin(rows.y, self.shared), rows.weight, 0.0)
-        told = Told.even(prediction)
-        if with_sizes:
-            sizes = told_sizes(rows, self.fits, rows.y - prediction, speaks * clean)
-            told = Told(prediction, sizes)
-        noise = read_noise(rows.y, told, speaks, self.anchor)
+        noise = read_noise(rows.y, told, self._speaks(agrees), self.anchor)
         odds = noise.odds(told, rows.y)
         for value in self.shared:
             member = rows.y == value
@@ -298,20 +309,18 @@ def _first_judge(view: _View) -> _Judge:
 
     Wrong values should have little hold on it. Where many look wrong, the one that makes the values
     most likely is taken of several: the estimator as it is, for the first may have missed what the
-    rows follow, and trees with larger leaves, in which chance gathers wrong values less often.
+    rows follow, and trees with larger leaves, in which chance gathers wrong values less often, that
+    predict the middle of the clean rows: below the median where most wrong values lie above.
     Where some batches disagree with the others, one of the others alone is tried. They are compared
     without a model of sizes, which could tell how far a bad judge is off and make it look good.
     """
     rows, settings = view.rows, view.settings
-    robust = HistGradientBoostingRegressor(
-        loss="absolute_error", early_stopping=False, random_state=settings.seed
-    )
     candidates = [(settings.estimator, rows)]
+    is_numeric = settings.start is None and validation.is_dense_and_numeric(rows.X)
     if settings.start is not None:
         first = (settings.start, rows)
-    elif validation.is_dense_and_numeric(rows.X):
-        first = (robust, rows)
-        candidates.append((clone(robust).set_params(**COARSE), rows))
+    elif is_numeric:
+        first = (_robust(settings.seed), rows)
     else:
         middle, reach = _median(rows.y, rows.weight), FAR * WIDE * view.anchor
         near = np.clip(rows.y, middle - reach, middle + reach)
@@ -319,17 +328,43 @@ def _first_judge(view: _View) -> _Judge:
 
     def seen(judge: Any, asked: Rows) -> _Judge:
         prediction = view.fits.ask(judge, asked, asked.weight)
-        return _Judge(judge, asked, view.look(prediction, with_sizes=False))
+        return _Judge(judge, asked, view.look(Told.even(prediction)))
 
     best = seen(*first)
     agree = batches_that_agree(rows, best.look.told.value)
-    if best.look.clean_share > 1.0 - MANY_WRONG:
+    if best.look.clean_share > 1.0 - MANY_WRONG and not _is_lopsided(best.look):
         candidates = []
+    elif is_numeric:
+        middle = _middle_of_clean(rows, best.look)
+        candidates.append((_robust(settings.seed, quantile=middle, **COARSE), rows))
     if not agree.all():
         judge, asked = first
         candidates.append((judge, replace(asked, weight=np.where(agree, rows.weight, 0.0))))
     best = max([best, *(seen(*each) for each in candidates)], key=lambda each: each.look.likely)
-    return replace(best, look=view.look(best.look.told.value))
+    prediction = best.look.told.value
+    return replace(best, look=view.look(Told(prediction, view.sizes(prediction))))
+
+
+def _robust(seed: int, quantile: float = 0.5, **leaves: int) -> HistGradientBoostingRegressor:
+    """Return trees on which values far out have no more hold than others."""
+    return HistGradientBoostingRegressor(
+        loss="quantile", quantile=quantile, early_stopping=False, random_state=seed, **leaves
+    )
+
+
+def _is_lopsided(seen: _Look) -> bool:
+    """Return whether the noise is so skewed that one side may be made of wrong values."""
+    return seen.noise.noise.skew > LOPSIDED
+
+
+def _middle_of_clean(rows: Rows, seen: _Look) -> float:
+    """Return which quantile of all rows is the median of those that look clean."""
+    if _is_lopsided(seen):
+        noise = seen.noise.noise
+        return BEYOND_MANY if noise.above > noise.below else 1.0 - BEYOND_MANY
+    wrong = rows.weight * (1.0 - seen.weight)
+    side = np.sign(rows.y - seen.told.value)
+    return float(0.5 * (1.0 - wrong @ side / rows.weight.sum()))
 
 
 def batches_that_agree(rows: Rows, prediction: Vector) -> NDArray[np.bool_]:

@@ -3,7 +3,7 @@
 They say nothing about noise: a model that predicts the value exactly would make all other rows look
 wrong. Noise is read off the others. Whether the value belongs where it stands follows from what is
 predicted there. If it does, predictions near it are more frequent among its rows than elsewhere; if
-it stands anywhere, they are as frequent.
+it stands anywhere, they are as frequent. A row far from its prediction looks as wrong as any other.
 """
 
 from __future__ import annotations
@@ -50,4 +50,6 @@ def odds_of_shared(
     for _ in range(STEPS):
         belongs = share * ratio / np.maximum(share * ratio + 1.0 - share, LEAST)
         share = (float(own @ belongs) + FIRST_GUESS) / (float(own.sum()) + 1.0)
-    return np.asarray((1.0 - share) / np.maximum(share * ratio, LEAST))
+    odds = (1.0 - share) / np.maximum(share * ratio, LEAST)
+    alone = noise.odds(Told(at[member], told.size[member]), y[member])
+    return np.asarray(np.maximum(odds, alone))

@@ -30,8 +30,10 @@ RANGE = (0.01, 0.99)  # these quantiles
 FIRST_GUESS = 0.3  # share of values of other rows
 FIRST_STEPS, MORE_STEPS = 5, 10
 SHAPES = (Kind(False, False, None), Kind(True, True, None))  # of the clean part beside strays
-CLEARLY = 0.01  # log-likelihood per row that is worth the assumption of strays
-MINORITY = 0.5  # clean rows that are fewer would be strays of the others
+CLEARLY = 0.01  # log-likelihood per row that is worth the assumption of strays,
+MOST_KNOWN = 0.5  # unless so many of the rows that it calls wrong look wrong without it,
+FOR_EACH = 0.2  # and per row that looks wrong by it alone: noise of another shape gains less
+MINORITY = 0.4  # clean rows that are fewer would be strays of the others
 SHARE_STEPS = 30
 MOST_ODDS = 1e100  # that a row is corrupted
 
@@ -135,14 +137,19 @@ class RowNoise:
 def read_noise(y: Vector, told: Told, weight: Vector, anchor: float) -> RowNoise:
     """Return the noise that the rows ask for, each counted by its weight."""
     view = _Rows(y, told, weight, anchor)
-    found = view.without_strays()
+    without = view.without_strays()
+    found = max(without, key=view.worth)
     if np.count_nonzero(weight) < ROWS_FOR_STRAYS:
         return found
-    of_others = view.with_strays(
-        replace(found, strayed=FIRST_GUESS, strays=_distribution(y, weight))
-    )
+    strays = _distribution(y, weight)
+    # Strays may be what hides that sizes differ, so they are looked for by every way of scaling.
+    begun = [replace(each, strayed=FIRST_GUESS, strays=strays) for each in without]
+    of_others = max(map(view.with_strays, begun), key=view.worth)
     gain = view.worth(of_others) - view.worth(found)
-    is_better = gain > CLEARLY * float(weight.sum()) and of_others.clean_share > MINORITY
+    before, after = view.flagged(found), view.flagged(of_others)
+    needed = 0.0 if before > MOST_KNOWN * after else CLEARLY * float(weight.sum())
+    needed = max(needed, FOR_EACH * (after - before))
+    is_better = gain > needed and of_others.clean_share > MINORITY
     return of_others if is_better else found
 
 
@@ -176,12 +183,25 @@ class _Rows:
     def residual(self) -> Vector:
         return np.asarray(self.y - self.told.value)
 
-    def without_strays(self) -> RowNoise:
-        """Return noise of one size, or of sizes that differ, whichever the rows ask for."""
+    def without_strays(self) -> list[RowNoise]:
+        """Return the best noise that follows the prediction, and that follows what was told of it.
+
+        What was told may mislead, where it was learned from many corrupted rows.
+        """
         even = RowNoise(self._fit(self.residual, self.weight).model, ScaleRule.even(), self.anchor)
-        found, counted = [even], self.weight
-        for _ in range(SCALINGS if np.count_nonzero(self.weight) >= ROWS_FOR_SCALES else 0):
-            rule = self.rule(counted)
+        if np.count_nonzero(self.weight) < ROWS_FOR_SCALES:
+            return [even]
+        found = [max([even, *self._uneven(even, by_size=False)], key=self.worth)]
+        if np.ptp(self.told.size) > 0:
+            found += sorted(self._uneven(even, by_size=True), key=self.worth)[-1:]
+        return found
+
+    def _uneven(self, even: RowNoise, by_size: bool) -> list[RowNoise]:
+        """Return noise of sizes that follow the prediction, and what was told of them."""
+        found: list[RowNoise] = []
+        counted = self.weight
+        for _ in range(SCALINGS):
+            rule = self._rule(counted, by_size)
             if rule.is_even:
                 break
             scaled = self.residual / rule.of(self.told.columns)
@@ -197,7 +217,7 @@ class _Rows:
                 strayed = 1.0 - even.noise.share
                 found.append(self.with_strays(replace(found[-1], strayed=strayed, strays=strays)))
             counted = self.weight * noise.posterior(scaled)
-        return max(found, key=self.worth)
+        return found
 
     def with_strays(self, start: RowNoise) -> RowNoise:
         """Return the mixture with strays of this density, by expectation maximisation."""
@@ -208,7 +228,8 @@ class _Rows:
         kind, best = max(tried, key=lambda pair: self.worth(pair[1]))
         if not best.scale_rule.is_even:
             kept = self.weight * (1.0 - self._stray(best))
-            best = replace(best, scale_rule=self.rule(kept))
+            by_size = bool(np.any(best.scale_rule.slopes))
+            best = replace(best, scale_rule=self._rule(kept, by_size))
         return self._steps(best, kind, MORE_STEPS)
 
     def _steps(self, at: RowNoise, kind: Kind, steps: int) -> RowNoise:
@@ -225,9 +246,9 @@ class _Rows:
         others = at.strayed * at._anywhere(self.told, self.y)
         return np.asarray(others / np.maximum(at.density(self.told, self.y), LEAST))
 
-    def rule(self, weight: Vector) -> ScaleRule:
+    def _rule(self, weight: Vector, by_size: bool) -> ScaleRule:
         """Return how the scales of rows differ."""
-        own = np.array([False, bool(np.ptp(self.told.size) > 0)])
+        own = np.array([False, by_size])
         return fit_scale_rule(
             self.told.columns, np.array([1.0, 0.0]), 0.0, self.residual, own, weight
         )
@@ -245,6 +266,10 @@ class _Rows:
             scale = max(scale, 2.0 * ROUNDING * self.anchor)
             near = NoiseModel(losses.total, 1.0, 0.0, scale, scale, np.inf, (-np.inf,), (0.0,))
         return fit_noise(losses, near, kind)
+
+    def flagged(self, at: RowNoise) -> float:
+        """Return how many rows are more likely corrupted than clean."""
+        return float(self.weight @ (at.odds(self.told, self.y) > 1.0))
 
     def worth(self, at: RowNoise) -> float:
         """Return the log-likelihood less the price of the parameters."""
