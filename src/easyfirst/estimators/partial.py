@@ -23,6 +23,29 @@ from easyfirst.penalties import NoPenalty
 MOST_ALARMS = 100  # that are kept
 
 
+def take_over(model: Any, X: Any, y: Any) -> None:
+    """Fit rows as `fit` does, and take over what was found."""
+    inner = clone(model).set_params(n_batches=None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        inner.fit(X, y)
+    own = {"n_features_in_", "feature_names_in_", *inner.get_params(deep=False)}
+    for name, value in vars(inner).items():
+        if name not in own:
+            setattr(model, name, value)
+
+
+def watch(model: Any, stream: Stream, summary: BatchSummary) -> None:
+    """Keep what a batch looks like, and say so if it differs from those before."""
+    stream.summaries.append(summary)
+    model.batch_clean_share_ = np.array([each.clean_share for each in stream.summaries])
+    drift = stream.watch.look(summary)
+    if drift is not None:
+        model.drift_ = (*model.drift_, drift)[-MOST_ALARMS:]
+        # Of the line that called partial_fit.
+        warnings.warn(f"{drift} Check the batches since.", DriftWarning, stacklevel=4)
+
+
 def _streams(model: Any) -> bool:
     """Return whether sums over weighted rows can honour the settings."""
     strength = getattr(model.penalty or NoPenalty(), "quadratic_strength", None)
@@ -137,14 +160,7 @@ class PartialFitMixin:
     def _fit_reservoir(self, held: Reservoir) -> tuple[Vector, float]:
         """Fit the reservoir as `fit` does, and take over what was found."""
         self.__dict__.pop("_calibration", None)
-        inner = clone(self).set_params(n_batches=None)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            inner.fit(held.X, held.y)
-        own = {"n_features_in_", "feature_names_in_", *inner.get_params(deep=False)}
-        for name, value in vars(inner).items():
-            if name not in own:
-                setattr(self, name, value)
+        take_over(self, held.X, held.y)
         return self.coef_, self.intercept_
 
     def _add(self, sums: Sums, rows: Matrix, target: Vector, decay: float = 1.0) -> None:
@@ -171,13 +187,7 @@ class PartialFitMixin:
         weights, scaled = self._weighed(rows, target)
         self.weights_, self.selected_ = weights, weights >= 0.5
         self._rows_digest = rows_digest(rows, target)
-        summary = BatchSummary.of(weights, scaled / self._noise_scale())
-        stream.summaries.append(summary)
-        self.batch_clean_share_ = np.array([each.clean_share for each in stream.summaries])
-        drift = stream.watch.look(summary)
-        if drift is not None:
-            self.drift_ = (*self.drift_, drift)[-MOST_ALARMS:]
-            warnings.warn(f"{drift} Check the batches since.", DriftWarning, stacklevel=3)
+        watch(self, stream, BatchSummary.of(weights, scaled / self._noise_scale()))
 
     def _noise_scale(self) -> float:
         return max(float(self._calibration.noise.scale), 1e-300)

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 
 from easyfirst.consensus.drift import BatchSummary, Drift
 from easyfirst.consensus.stream import Reservoir, Stream
 from easyfirst.contracts import Matrix, Vector
-from easyfirst.errors import DriftWarning
 from easyfirst.estimators import validation
 from easyfirst.estimators.availability import where
 from easyfirst.estimators.judged_labels import judge_new_labels
 from easyfirst.estimators.parameters import seed
-from easyfirst.estimators.partial import MOST_ALARMS
+from easyfirst.estimators.partial import take_over, watch
 from easyfirst.estimators.reporting import rows_digest
 from easyfirst.local.design import dense
 
@@ -115,15 +112,7 @@ class PartialLabelsMixin:
 
     def _fit_sample(self, held: Reservoir) -> None:
         """Fit the sample as `fit` does, and take over what was found."""
-        model: Any = self
-        inner = clone(model).set_params(n_batches=None)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            inner.fit(held.X, self._known_labels[held.y.astype(np.intp)])
-        own = {"n_features_in_", "feature_names_in_", *inner.get_params(deep=False)}
-        for name, value in vars(inner).items():
-            if name not in own:
-                setattr(self, name, value)
+        take_over(self, held.X, self._known_labels[held.y.astype(np.intp)])
         held.renewed = 0
 
     def _conclude_labels(self, stream: Stream, rows: Matrix, given: NDArray[Any]) -> None:
@@ -142,10 +131,4 @@ class PartialLabelsMixin:
         self.selected_ = self.weights_ >= 0.5
         places = np.minimum(np.searchsorted(self.classes_, given), self.classes_.size - 1)
         self._rows_digest = rows_digest(rows, places.astype(np.float64))
-        summary = BatchSummary(given.size, float(np.mean(self.weights_)), 0.0)
-        stream.summaries.append(summary)
-        self.batch_clean_share_ = np.array([each.clean_share for each in stream.summaries])
-        drift = stream.watch.look(summary)
-        if drift is not None:
-            self.drift_ = (*self.drift_, drift)[-MOST_ALARMS:]
-            warnings.warn(f"{drift} Check the batches since.", DriftWarning, stacklevel=3)
+        watch(self, stream, BatchSummary(given.size, float(np.mean(self.weights_)), 0.0))
