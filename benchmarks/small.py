@@ -65,11 +65,17 @@ def measured(task: tuple[int, int, Coefficients]) -> Result:
             return Result(oracle, np.nan, others, finished=False)
     ours = error(np.append(model.coef_, model.intercept_))
     finished = hasattr(model, "noise_scale_") and model.status_.converged
-    errors = getattr(model, "coef_standard_errors_", np.full(X.shape[1], np.nan))
-    known = np.isfinite(errors)
-    inside = np.abs(model.coef_ - truth[:-1])[known] <= 1.96 * errors[known]
-    covered = float(np.mean(inside)) if known.any() else np.nan
-    return Result(oracle, ours, others, finished, bool(model.doubts_), covered)
+    return Result(oracle, ours, others, finished, bool(model.doubts_), coverage(model, truth[:-1]))
+
+
+def coverage(model: SelfPacedRegressor, truth: Array) -> float:
+    """Return how many slopes lie within their 95 % intervals, of those that have one."""
+    if not np.any(np.isfinite(getattr(model, "coef_standard_errors_", np.nan))):
+        return np.nan
+    bounds = model.confidence_intervals(0.95)
+    low, high = (np.asarray(bounds[side])[: truth.size] for side in ("lower", "upper"))
+    known = np.isfinite(low) & np.isfinite(high)
+    return float(np.mean((low <= truth)[known] & (truth <= high)[known]))
 
 
 def by_statsmodels(design: Array, y: Array) -> tuple[Array | None, Array | None]:

@@ -27,6 +27,7 @@ FINEST = 1.0 / 32.0  # of a scale: residuals below tell nothing more about it
 PSEUDO_ROWS = 0.35  # corrupted rows taken for granted on each side: no finite row is ever certain
 PRIOR_ROWS = 20.0  # rows' worth of the overall clean share in a batch's own
 GRANTED = 0.85  # of few rows, that are clean unless there is evidence against it
+MOST_TAKEN, MOST_CHOSEN = 0.75, 0.18  # of a scale, by coefficients that are many for their rows
 SHARE_TOLERANCE = 1e-12  # of a batch's clean share
 ROUNDING = 2.0**-34  # residuals below this share of the spread of y are rounding errors
 HALF_OCTAVE = BINS_PER_OCTAVE // 2
@@ -352,11 +353,13 @@ def granted_rows(total: float, n_coef: int, share: float = GRANTED) -> float:
 def _least_scale(losses: LossSummary, granted: float) -> float:
     """Return the least scale that leaves as many clean rows as are taken for granted.
 
-    At least two thirds of those lie within 0.967 scales.
+    At least two thirds of those lie within 0.967 scales. Residuals are smaller than the noise by
+    what the coefficients took; studentized ones are not, but the rows that a fit suits are chosen.
     """
     rows = granted_rows(losses.total, losses.n_coef, granted)
     share = min(max(rows / 1.5, losses.n_coef + 1.0) / losses.total, 1.0)
-    fitted = max(1.0 - 0.7 * losses.n_coef / losses.total, 0.25)
+    most = MOST_CHOSEN if losses.studentized else MOST_TAKEN
+    fitted = 1.0 - min(0.7 * losses.n_coef / losses.total, most)
     return float(np.sqrt(losses.loss_quantile(share))) / 0.967 / fitted
 
 

@@ -14,7 +14,7 @@ from easyfirst.calibration import granted_rows
 from easyfirst.consensus.calibrated_rounds import Start
 from easyfirst.consensus.rounds import RoundSettings, RoundsResult
 from easyfirst.consensus.sample import Sample
-from easyfirst.consensus.voting import Vote, Voters
+from easyfirst.consensus.voting import Vote, Voters, leaves_a_tail
 
 SHARES = (0.7, 0.5)  # of the rows, that are taken as clean where most are not
 # Log-likelihood that the best half of clean rows gains by chance, measured on normal ones: so much
@@ -60,7 +60,7 @@ def _likelier(
     if best <= least:
         return None
     fit = sample.fit(lambda record: False, ends[logs.index(best)])
-    if not fit.is_calibrated or fit.mixture.share < NEARLY_HALF:
+    if not fit.is_calibrated or fit.mixture.share < NEARLY_HALF or leaves_a_tail(sample, fit):
         return None
     return fit if _likelihood_of(sample, fit, voters) > least else None
 

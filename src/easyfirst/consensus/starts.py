@@ -36,7 +36,7 @@ from easyfirst.consensus.gram import (
 )
 from easyfirst.consensus.half_clean import likelier_fit
 from easyfirst.consensus.history import RoundRecord
-from easyfirst.consensus.huber import weighted_fit
+from easyfirst.consensus.huber import bisquare, robust_scale, weighted_fit
 from easyfirst.consensus.leverage import far_rules
 from easyfirst.consensus.point_masses import (
     PointMass,
@@ -46,10 +46,15 @@ from easyfirst.consensus.point_masses import (
 )
 from easyfirst.consensus.rare_columns import recover_rare_columns
 from easyfirst.consensus.rounds import OnRound, RoundSettings, RoundsResult
-from easyfirst.consensus.sample import SCREENED_FEATURES, Sample, studentizes
+from easyfirst.consensus.sample import (
+    FEW_PER_COEFFICIENT,
+    SCREENED_FEATURES,
+    Sample,
+    studentizes,
+)
 from easyfirst.consensus.short_runs import ends_of
 from easyfirst.consensus.statistics import Objective
-from easyfirst.consensus.voting import Vote
+from easyfirst.consensus.voting import Vote, leaves_a_tail
 from easyfirst.consensus.wide_leverage import wide_far_rule
 from easyfirst.contracts import Matrix, Pace, Spread, Vector
 from easyfirst.local.design import dense
@@ -69,8 +74,11 @@ TRUSTED_BESIDES = 4  # trusted rows besides one per coefficient from which they 
 ROWS_FOR_ABSOLUTE = (2000, 12)  # and per coefficient: enough for a start
 LOST = 1e-4  # support of a direction by the kept rows, over that by all rows, that is none
 PLAINLY_SUPPORTED = 1e-3  # reciprocal condition number from which nothing was lost
+CLOSE = 0.33  # noise around few rows that agree, over that of all: more is so by chance
 NEARER = 0.8  # the median deviation of another start, over the fit's own, from which it is tried
 CLEARLY_BETTER = 0.01  # in log of clean share over scale
+PLAIN_MAJORITY = 0.7  # of the rows: a fit that suits as many is not that of an edge
+MUCH_BETTER = 0.2  # the same, for rows inside where the far ones are to have no say
 
 _First = TypeVar("_First")
 _Second = TypeVar("_Second")
@@ -267,7 +275,8 @@ def _best_fit(
     found = SampleFit(_with_rare_columns_recovered(sample, best), sample)
     if not screens:
         return found
-    return replace(_keep_far_rows_apart(found, screens[0]), far=screens[0].score > 1)
+    found = _freed_from_far_rows(_keep_far_rows_apart(found, screens[0]), screens[0])
+    return replace(found, far=screens[0].score > 1)
 
 
 def _best_wide_fit(sample: Sample, on_round: OnRound) -> SampleFit:
@@ -393,6 +402,22 @@ def _absolute_starts(sample: Sample, best: RoundsResult) -> Iterator[Start]:
     theirs, ours = (np.median(np.abs(y - design @ z)) for z in (coef, best.solution.z))
     if scale > 0 and (is_few or theirs < NEARER * ours):
         yield Start(coef, scale)
+    if scale > 0 and sample.n_samples <= FEW_PER_COEFFICIENT * q:
+        yield from _closer_starts(design, y, coef)
+
+
+def _closer_starts(design: Matrix, y: Vector, coef: Vector) -> Iterator[Start]:
+    """Yield a start that closes in on rows that agree, if they agree better than by chance.
+
+    Of few rows per coefficient, elemental subsets are never clean, and the noise around least
+    absolute deviations is that of their own error.
+    """
+    n, q = design.shape
+    closer = bisquare(design, y, coef, np.ones(n))
+    scale = robust_scale(y - design @ closer) / max(1.0 - q / n, 0.25)
+    left = y - design @ weighted_fit(design, y, np.ones(n))
+    if scale < CLOSE * np.sqrt(np.sum(np.square(left)) / max(n - q, 1)):
+        yield Start(closer, scale)
 
 
 def _supports_all(sample: Sample, fit: RoundsResult) -> bool:
@@ -468,7 +493,7 @@ def _keep_far_rows_apart(found: SampleFit, screen: _Screen) -> SampleFit:
     if not fit.is_calibrated:
         return found
     rule, score = screen.rule, screen.score
-    cuts = tuple(cut for cut in rule.cuts if np.sum(score > cut) >= LEAST_BAND)
+    cuts = _bands(screen)
     v = sample.weights(fit)
     inside = float(np.mean(v[score <= 1]))
     for cut in cuts:
@@ -478,6 +503,35 @@ def _keep_far_rows_apart(found: SampleFit, screen: _Screen) -> SampleFit:
             apart = sample.with_far_rule(replace(rule, cuts=cuts))
             return SampleFit(apart.fit(no_callback, continued(fit)), apart)
     return found
+
+
+def _freed_from_far_rows(found: SampleFit, screen: _Screen) -> SampleFit:
+    """Return the fit, or one that suits the rows inside much better with far ones in bands.
+
+    Bad rows that lie far out in all directions draw any fit of all rows to themselves, wherever it
+    begins: some of them are always near it, and each of those pulls like many rows inside.
+    """
+    sample, inside = found.sample, screen.score <= 1
+    cuts = _bands(screen)
+    if not cuts or found.far_rule is not None or not found.fit.is_calibrated:
+        return found
+    screened = sample.only(inside).fit(no_callback)
+    if not screened.is_calibrated:
+        return found
+    least = Vote.on(sample, found.fit, inside).peak + MUCH_BETTER
+    alone = Vote.around(sample, screened.solution.z, screened.mixture.scale, inside)
+    if alone.peak <= least or not alone.is_of_majority:
+        return found
+    apart = sample.with_far_rule(replace(screen.rule, cuts=cuts))
+    fit = apart.fit(no_callback, continued(screened))
+    if not fit.is_calibrated or Vote.on(apart, fit, inside).peak <= least:
+        return found
+    return SampleFit(fit, apart)
+
+
+def _bands(screen: _Screen) -> tuple[float, ...]:
+    """Return where bands of far rows begin that hold enough rows."""
+    return tuple(cut for cut in screen.rule.cuts if np.sum(screen.score > cut) >= LEAST_BAND)
 
 
 def _depends_on_far_rows(sample: Sample, fit: RoundsResult, kept: Vector) -> bool:
@@ -508,6 +562,8 @@ def _choose(
     calibrated = [fit for fit in fits if fit.is_calibrated]
     if not calibrated:
         return fits[0]
+    if sample.n_samples <= MOST_ROWS and len(calibrated) > 1:
+        calibrated = [fit for fit in calibrated if not _is_an_edge(sample, fit)] or calibrated
     votes = {id(fit): Vote.on(sample, fit, voters) for fit in calibrated}
     ranked = sorted(calibrated, key=lambda fit: not votes[id(fit)].is_of_majority)
     best = ranked[0]
@@ -521,6 +577,11 @@ def _choose(
         if higher and (ours.is_of_majority or ours.mean_log > theirs.mean_log):
             best = fit
     return best
+
+
+def _is_an_edge(sample: Sample, fit: RoundsResult) -> bool:
+    """Return whether a fit may suit only the densest rows of skewed noise."""
+    return fit.mixture.share < PLAIN_MAJORITY and leaves_a_tail(sample, fit)
 
 
 def _peak(sample: Sample, fit: RoundsResult) -> float:

@@ -17,6 +17,11 @@ from easyfirst.consensus.sample import Sample
 from easyfirst.contracts import Vector
 from easyfirst.summaries import LossSummary, histogram
 
+NEAR, GAP = 2.0, 1.5  # scales up to which rows are near a fit, and between them and others
+ONE_SIDED = 0.2  # of the rows on one side that may lie on the other one
+GATHERED = (1.5, 2.0)  # times as many within a gap's width as in the gap, and rows besides
+GROSS = (15.0, 1 / 3)  # scales that a tail hardly reaches, and the share of rows beyond
+
 Voters = NDArray[np.bool_] | None  # who has a vote; None: every row
 
 
@@ -64,3 +69,21 @@ class Vote:
     def likelihood(self) -> float:
         """The log-likelihood of the residuals."""
         return self.losses.total * self.mean_log
+
+
+def leaves_a_tail(sample: Sample, fit: RoundsResult) -> bool:
+    """Return whether rows that a fit does not suit lie on one side and get fewer with the distance.
+
+    Skewed noise has its densest rows at one edge. A fit to these is likelier than one normal for
+    all rows, and wrong; corrupted rows on one side gather at a distance, or are far off.
+    """
+    residual = sample.residual(sample.rows, fit.solution.z) / fit.mixture.scale
+    sides = [np.sort(side[side > NEAR]) for side in (residual, -residual)]
+    fewer, more = sorted(sides, key=len)
+    gross = len(more) - int(np.searchsorted(more, GROSS[0]))
+    if len(fewer) > ONE_SIDED * len(more) or gross > GROSS[1] * len(more):
+        return False
+    between = int(np.searchsorted(more, NEAR + GAP))
+    further = more[between:]
+    gathered = np.searchsorted(further, further + GAP, side="right") - np.arange(further.size)
+    return bool(np.max(gathered, initial=0) < GATHERED[0] * between + GATHERED[1])
