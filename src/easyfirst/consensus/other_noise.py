@@ -20,6 +20,7 @@ from easyfirst.consensus.statistics import Objective
 from easyfirst.noise import ScaleRule, fit_noise, normal_fits
 
 MUCH_WIDER = 2.0  # noise than the one that rounds began with: it is that of other rows
+MOVED = 1.5  # standard errors per coefficient: the same
 NEARLY_ALL = 0.95  # clean share from which a fit is about that of all rows
 
 
@@ -88,7 +89,12 @@ class NoiseSeen:
         """Return whether few rows have led further rounds to where corrupted ones seem clean."""
         wide = np.sqrt(0.5 * (more.pace.width or 0.0))
         known = max(self.around.noise.scale, self.result.mixture.scale)
-        return self.is_other and bool(wide > MUCH_WIDER * known)
+        step = more.solution.z - self.result.solution.z
+        matrix = self.result.statistics.matrix
+        # Other weights for rows that are about the same move the fit within its own error.
+        moved = 0.0 if matrix is None else float(step @ matrix @ step) / step.size
+        is_far = moved > (MOVED * known) ** 2
+        return self.is_other and bool(wide > MUCH_WIDER * known or is_far)
 
 
 @dataclass(frozen=True, eq=False)

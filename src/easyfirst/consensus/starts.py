@@ -77,6 +77,7 @@ PLAINLY_SUPPORTED = 1e-3  # reciprocal condition number from which nothing was l
 CLOSE = 0.33  # noise around few rows that agree, over that of all: more is so by chance
 NEARER = 0.8  # the median deviation of another start, over the fit's own, from which it is tried
 CLEARLY_BETTER = 0.01  # in log of clean share over scale
+LIKELIER = 3.0  # by log-likelihood, of two fits with peaks as high
 PLAIN_MAJORITY = 0.7  # of the rows: a fit that suits as many is not that of an edge
 MUCH_BETTER = 0.2  # the same, for rows inside where the far ones are to have no say
 
@@ -574,6 +575,9 @@ def _choose(
             continue
         ours, theirs = votes[id(fit)], votes[id(best)]
         higher = ours.peak > theirs.peak + CLEARLY_BETTER
+        is_even = abs(ours.peak - theirs.peak) <= CLEARLY_BETTER
+        if is_even and ours.likelihood > theirs.likelihood + LIKELIER:
+            best = fit
         if higher and (ours.is_of_majority or ours.mean_log > theirs.mean_log):
             best = fit
     return best

@@ -19,6 +19,7 @@ from easyfirst.summaries import LossSummary, histogram
 
 NEAR, GAP = 2.0, 1.5  # scales up to which rows are near a fit, and between them and others
 ONE_SIDED = 0.2  # of the rows on one side that may lie on the other one
+EMPTY = 0.2  # of the rows further out, in a gap: fewer than where a tail begins
 GATHERED = (1.5, 2.0)  # times as many within a gap's width as in the gap, and rows besides
 GROSS = (15.0, 1 / 3)  # scales that a tail hardly reaches, and the share of rows beyond
 
@@ -85,5 +86,7 @@ def leaves_a_tail(sample: Sample, fit: RoundsResult) -> bool:
         return False
     between = int(np.searchsorted(more, NEAR + GAP))
     further = more[between:]
+    if between < EMPTY * further.size:
+        return False
     gathered = np.searchsorted(further, further + GAP, side="right") - np.arange(further.size)
     return bool(np.max(gathered, initial=0) < GATHERED[0] * between + GATHERED[1])
