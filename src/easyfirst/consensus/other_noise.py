@@ -22,6 +22,7 @@ from easyfirst.noise import ScaleRule, fit_noise, normal_fits
 MUCH_WIDER = 2.0  # noise than the one that rounds began with: it is that of other rows
 MOVED = 1.5  # standard errors per coefficient: the same
 NEARLY_ALL = 0.95  # clean share from which a fit is about that of all rows
+FEW = 2000  # rows: of more, a test would show that a normal and a flat part do not fit
 
 
 def with_its_noise(
@@ -64,13 +65,17 @@ class NoiseSeen:
     @classmethod
     def at(cls, fleet: Fleet, result: RoundsResult, around: NoiseState | None) -> NoiseSeen | None:
         """Look at the residuals of a fit; None if they are as its pace takes them to be."""
+        losses, mixture = result.known_losses, result.mixture
         keeps_all = result.pace.value == np.inf or not may_be_second_guessed(fleet.problem)
         is_even = around is None or around.scale_rule.is_even
-        if keeps_all or (is_even and normal_fits(result.known_losses, result.mixture)):
+        fits = is_even and normal_fits(losses, mixture)
+        if keeps_all or (fits and (losses.total > FEW or mixture.share > NEARLY_ALL)):
             return None
-        if around is not None:
+        if around is not None and not fits:
             return cls(around, result, is_other=False)
-        read = fit_noise(result.known_losses, result.mixture)
+        read = fit_noise(losses, mixture)
+        if fits and read.kind.zones is not None:
+            return None  # but noise with long tails or skew may fit as well, and no row be wrong
         state = NoiseState(result.solution.z, read.model, ScaleRule.even(), read.kind)
         # Only the corrupted part differs from what was thought: weights by it are better.
         return cls(state, result, is_other=read.model.is_normal)

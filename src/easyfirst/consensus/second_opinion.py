@@ -22,6 +22,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from easyfirst.calibration import ROUNDING
+from easyfirst.consensus.cross_fitting import is_confirmed
 from easyfirst.consensus.extrapolation import CAP
 from easyfirst.consensus.gram import supported_basis
 from easyfirst.consensus.huber import huber, least_absolute_deviations, robust_scale, weighted_fit
@@ -29,6 +30,7 @@ from easyfirst.consensus.noise_rounds import NoiseState
 from easyfirst.consensus.sample import SCREENED_FEATURES, Sample
 from easyfirst.consensus.starts import SampleFit
 from easyfirst.consensus.structure import Structure, structure_of
+from easyfirst.consensus.telling import Telling, telling_of
 from easyfirst.contracts import Matrix, Vector
 from easyfirst.local.weighing import Problem
 from easyfirst.noise import FittedNoise, Kind, NoiseModel, ScaleRule, fit_noise
@@ -44,8 +46,16 @@ TIGHT = 3.0  # scales of the closer fit's misses
 FOR_NOTHING = 0.001  # how much larger it may be with rows weighed by precision
 MAJORITY = 0.5
 LEAST_DENSITY = 1e-300
+SET_ASIDE = 0.05  # of the rows that are not far out: fewer may be by mistakes in X alone
+NO_DOUBT = 0.02  # of the rows set aside might be clean, where these are a bump beside a gap
+FEW = 600  # rows: of more, the best of many starts is no accident,
+FEWEST, FEWEST_EACH = 40, 5  # and of fewer, in all and per coefficient, parts of them say nothing
+MANY = 0.08  # of few rows set aside by accident,
+ALIKE = 0.1  # scales of the noise: a plain fit that predicts as closely as this,
+AS_MANY = 0.02  # and sets aside as many, is the same
 ONE_NORMAL = Kind(has_skew=False, has_tails=False, zones=None)
 READINGS = (0, 1, 3, 6)  # steps at which the noise is estimated again
+COINCIDENCE = 1e-5  # standard deviations of y: noise of a minority that is none
 FAINT = 0.1  # density of corrupted rows over that of a minority of clean ones, where it is highest
 BUMPS = (3.0, 1.5)  # scales from where rows are counted, in shells that grow by this factor
 BUMP = 0.1  # of the rows in one shell are no stray ones,
@@ -62,7 +72,9 @@ class Opinion:
 
     `left` is how they depend on X around the start, in units of the noise there. `gain` is by which
     share the mean miss of the preferred fit is smaller. Rows far out in X have no vote where they
-    contradict all others.
+    contradict all others. Another fit is also preferred if X tells the rows that the one found sets
+    aside (`telling`), or if rows that took no part in it do not confirm it: `unconfirmed` is the
+    share of rows that it sets aside.
     """
 
     structure: Structure = field(default_factory=Structure)
@@ -72,6 +84,8 @@ class Opinion:
     is_preferred: bool = False
     is_for_coarse_target: bool = False
     far_rows_vote: bool = True
+    telling: Telling = field(default_factory=Telling)
+    unconfirmed: float = 0.0
 
 
 def second_opinion(found: SampleFit, has_rival: bool = False) -> Opinion:
@@ -95,6 +109,15 @@ def second_opinion(found: SampleFit, has_rival: bool = False) -> Opinion:
     structure, is_exact = _structure(found, everyone), _is_exact(found)
     if is_exact and np.all(sample.weights(fit) >= 0.5):
         return Opinion()
+    telling, unconfirmed = Telling(), 0.0
+    if not is_exact and _may_be_by_accident(found, everyone):
+        telling = _telling(found, everyone)
+        unconfirmed = 0.0 if telling.is_clear else _unconfirmed(found, everyone)
+    if telling.is_clear or unconfirmed:
+        table = RobustRows.of(sample, _thinned(everyone, _enough(sample)))
+        plain = table.huber_fit()
+        opinion = table.preferred(plain, structure, table.gain(found, plain, 0.0))
+        return replace(opinion, telling=telling, unconfirmed=unconfirmed)
     is_minority = fit.mixture.share < MAJORITY
     is_faint = is_minority and fit.mixture.odds_at_zero > FAINT
     is_partial = is_faint or is_exact  # it may describe a part of the rows, whatever X tells
@@ -129,8 +152,14 @@ def second_opinion(found: SampleFit, has_rival: bool = False) -> Opinion:
 
 
 def _is_exact(found: SampleFit) -> bool:
-    """Return whether the clean rows are fitted to the last digit."""
-    return found.fit.mixture.scale <= _rounding(found.sample)
+    """Return whether the clean rows are fitted to the last digit, or few of them nearly so.
+
+    Where y has been rounded and X has few different rows, some coincide by chance.
+    """
+    mixture, least = found.fit.mixture, _rounding(found.sample)
+    if mixture.share < MAJORITY:
+        least = max(least, COINCIDENCE * found.sample.fleet.problem.anchor)
+    return mixture.scale <= least
 
 
 def _rounding(sample: Sample) -> float:
@@ -164,6 +193,53 @@ def _structure(found: SampleFit, rows: NDArray[np.intp]) -> Structure:
         residual = np.zeros_like(residual)
     weights = sample.weights(fit)[rows]
     return structure_of(X, coef, prediction, residual, weights, part.sample_weight)
+
+
+def _may_be_by_accident(found: SampleFit, rows: NDArray[np.intp]) -> bool:
+    """Return whether the rows that a fit sets aside may be as right as those that it keeps.
+
+    Not where nearly all of them are far out in X: mistakes in X put rows there and nowhere else.
+    Nor where they are a bump beside a gap, which no model but this one has: a part of the table
+    that was shifted as a whole, whether or not X tells which.
+    """
+    weights, counts = found.sample.weights(found.fit), found.sample.counts
+    inside = rows if found.far is None else rows[~found.far[rows]]
+    aside = float(counts[inside] @ (weights[inside] < 0.5))
+    if not aside > SET_ASIDE * float(counts[inside].sum()):
+        return False
+    unsure = (counts @ np.minimum(weights, 1.0 - weights)) / (counts @ (1.0 - weights))
+    return not (unsure < NO_DOUBT and _stands_apart(found, weights))
+
+
+def _telling(found: SampleFit, rows: NDArray[np.intp]) -> Telling:
+    """Return how X tells the rows that the fit sets aside."""
+    rows = _thinned(rows, ROWS_FOR_STRUCTURE)
+    aside = found.sample.weights(found.fit)[rows] < 0.5
+    X = found.sample.design(rows)[0][:, : found.sample.rows.n_features]
+    return telling_of(X, aside, found.sample.counts[rows])
+
+
+def _unconfirmed(found: SampleFit, rows: NDArray[np.intp]) -> float:
+    """Return the share of few rows that the fit sets aside, if others do not confirm that."""
+    sample, fit = found.sample, found.fit
+    counts = sample.counts[rows]
+    aside = float(np.average(sample.weights(fit)[rows] < 0.5, weights=counts))
+    fewest = max(FEWEST, FEWEST_EACH * sample.fleet.n_coef)
+    if not fewest <= len(rows) <= FEW or aside <= MANY:
+        return 0.0
+    table = RobustRows.of(sample, rows)
+    plain = table.huber_fit()
+    moved = np.sqrt(np.mean(np.square(table.design @ (plain.coef - fit.solution.z))))
+    scale = plain.scale_rule.of(table.X)
+    posterior = plain.noise.posterior((table.y - table.design @ plain.coef) / scale)
+    by_plain = float(np.average(posterior < 0.5, weights=counts))
+    if moved < ALIKE * fit.mixture.scale and abs(by_plain - aside) < AS_MANY:
+        return 0.0
+    return 0.0 if is_confirmed(sample, _plain_fit) else aside
+
+
+def _plain_fit(sample: Sample) -> NoiseState:
+    return RobustRows.of(sample, np.arange(sample.n_samples)).huber_fit()
 
 
 def spread_rows(found: SampleFit, most: int, far_rows_vote: bool = True) -> NDArray[np.intp]:

@@ -184,6 +184,11 @@ def find_start(
         size = min(n_rows, GROWTH * size)
 
 
+def best_fit_of(sample: Sample, seed: int) -> RoundsResult:
+    """Return the best fit of a sample from all starts, none of its rows set aside beforehand."""
+    return _best_fit(sample, seed, no_callback).fit
+
+
 def first_size(fleet: Fleet) -> int:
     """Return how many rows the first sample takes, if there are as many."""
     wanted = ROWS_PER_COEFFICIENT * fleet.n_coef

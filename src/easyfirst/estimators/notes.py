@@ -47,6 +47,18 @@ def notes_of(fitted: FittedModel, names: Sequence[str]) -> tuple[str, ...]:
             "The target has few different values, and rows that share one are fitted exactly by "
             "it alone, which says nothing about the others: a plain robust fit (Huber) is returned."
         )
+    elif opinion.telling.is_clear and not (opinion.gain and opinion.structure.is_noticed):
+        notes.append(
+            f"The rows that a self-paced fit sets aside are told by "
+            f"{_listed(opinion.telling.columns, names)}: mistakes would not be, so a plain robust "
+            f"fit (Huber) is returned. {REMEDY} to describe these rows better."
+        )
+    elif opinion.unconfirmed:
+        notes.append(
+            f"A self-paced fit would set {100 * opinion.unconfirmed:.2g} % of the rows aside, but "
+            f"rows that took no part in it do not confirm it: they are predicted no better than "
+            f"by a plain robust fit (Huber), which is returned."
+        )
     elif opinion.is_preferred:
         notes.append(
             f"{_reason(opinion.structure, names)}, so a plain robust fit (Huber) is returned: its "

@@ -40,6 +40,9 @@ LONGEST_LEAP = 8.0  # over two steps of expectation maximisation, as many times 
 TOLERANCE = 2e-4  # of a step in the logarithms of the scales, the center over the scale, the share
 VAST = 1e200  # rate: of a pool that is none
 PRICE = 1.0  # of a parameter, in log-likelihood, on top of half the logarithm of the rows
+# Likewise of a row that is called corrupted. Real mistakes are told apart by twice as much or more;
+# less is the difference between one shape of long tails and another.
+PER_ROW_ASIDE = 0.12
 STEPS = 0.005  # log-likelihood per row that steps near the center have to gain on a flat part
 
 
@@ -80,12 +83,23 @@ def fit_noise(
     for _ in range(MOST_LAYOUTS):
         histogram = _Histogram.of(losses, scale)
         fits = _Search(histogram, kinds, spent, losses.anchor * ROUNDING).run(start)
-        found = max(fits, key=lambda each: each.worth)
+        found = _chosen(fits)
         wide = max(found.model.below, found.model.above)
         if wide < WIDER * scale:
             break
         scale = wide
     return found
+
+
+def _chosen(fits: Sequence[FittedNoise]) -> FittedNoise:
+    """Return the model of the highest worth, or one by which no row is wrong and worth as much."""
+    best = max(fits, key=lambda each: each.worth)
+    of_clean_rows = [each for each in fits if each.kind.zones is None]
+    if best.kind.zones is None or not of_clean_rows:
+        return best
+    clean = max(of_clean_rows, key=lambda each: each.worth)
+    to_show = PER_ROW_ASIDE * (1.0 - best.model.share) * best.model.total
+    return best if best.worth > clean.worth + to_show else clean
 
 
 def _kinds() -> Iterator[Kind]:
