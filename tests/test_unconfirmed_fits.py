@@ -73,3 +73,19 @@ def test_values_that_coincide_by_rounding_are_not_taken_for_all_clean_rows():
     y = np.round(np.exp(0.5 * rng.normal(size=1500) + 0.2 * X[:, 0] + 2.0) * 4.0) / 4.0
     model = SelfPacedRegressor().fit(X, y)
     assert np.mean(~model.selected_) < 0.1
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_hidden_group_is_named_as_a_second_population(seed):
+    rng, X = drawn(seed, 400)
+    y = X @ [1.0, -1.0, 0.5] + rng.normal(size=400) + 8.0 * (rng.random(400) < 0.25)
+    model = SelfPacedRegressor().fit(X, y)
+    assert any("a second population" in doubt for doubt in model.doubts_)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_mistakes_that_scatter_are_no_second_population(seed):
+    rng, X = drawn(seed, 400)
+    wrong = rng.random(400) < 0.25
+    y = X @ [1.0, -1.0, 0.5] + rng.normal(size=400) + wrong * rng.uniform(-30.0, 30.0, 400)
+    assert SelfPacedRegressor().fit(X, y).doubts_ == ()

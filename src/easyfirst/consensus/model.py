@@ -28,7 +28,8 @@ from easyfirst.consensus.other_noise import SampleAhead, with_its_noise
 from easyfirst.consensus.point_masses import doubts_about_masses, notes_about_masses
 from easyfirst.consensus.rounds import OnRound, RoundSettings
 from easyfirst.consensus.sample import studentizes
-from easyfirst.consensus.second_opinion import Opinion, second_opinion
+from easyfirst.consensus.second_group import doubts_about_a_second_group
+from easyfirst.consensus.second_opinion import Opinion, may_be_second_guessed, second_opinion
 from easyfirst.consensus.starts import SampleFit, find_start, thorough
 from easyfirst.consensus.statistics import Objective
 from easyfirst.consensus.transforming import Advice, advised_transform
@@ -167,7 +168,7 @@ def _fit_after(
     return replace(
         counting_aside(fitted),
         history=found.fit.history.followed_by(fitted.history),
-        doubts=(*doubts, *doubts_about_masses(found.masses)),
+        doubts=(*doubts, *doubts_about_masses(found.masses), *_about_a_second_group(found, fitted)),
         opinion=opinion,
         notes=notes_about_masses(found.masses),
         far=far_predictions(found.sample, fitted.coef),
@@ -198,6 +199,13 @@ def _fit_plainly(
         return fitted
     result = noise_rounds.run(fleet, objective, start, on_round)
     return by_noise(fleet, objective, result, start, ending)
+
+
+def _about_a_second_group(found: SampleFit, fitted: FittedModel) -> tuple[str, ...]:
+    known = fitted.calibration
+    if known is None or not may_be_second_guessed(found.sample.fleet.problem):
+        return ()
+    return doubts_about_a_second_group(found.sample, fitted.coef, known.noise, known.scale_rule)
 
 
 def _misfit(found: SampleFit, opinion: Opinion, fitted: FittedModel) -> Misfit:

@@ -29,7 +29,7 @@ from easyfirst.consensus.huber import huber, least_absolute_deviations, robust_s
 from easyfirst.consensus.noise_rounds import NoiseState
 from easyfirst.consensus.sample import SCREENED_FEATURES, Sample
 from easyfirst.consensus.starts import SampleFit
-from easyfirst.consensus.structure import Structure, structure_of
+from easyfirst.consensus.structure import Structure, not_far_out, structure_of
 from easyfirst.consensus.telling import Telling, telling_of
 from easyfirst.contracts import Matrix, Vector
 from easyfirst.local.weighing import Problem
@@ -212,10 +212,12 @@ def _may_be_by_accident(found: SampleFit, rows: NDArray[np.intp]) -> bool:
 
 
 def _telling(found: SampleFit, rows: NDArray[np.intp]) -> Telling:
-    """Return how X tells the rows that the fit sets aside."""
+    """Return how X tells the rows that the fit sets aside, leaving single ones far out alone."""
     rows = _thinned(rows, ROWS_FOR_STRUCTURE)
-    aside = found.sample.weights(found.fit)[rows] < 0.5
     X = found.sample.design(rows)[0][:, : found.sample.rows.n_features]
+    inside = not_far_out(X)
+    rows, X = rows[inside], X[inside]
+    aside = found.sample.weights(found.fit)[rows] < 0.5
     return telling_of(X, aside, found.sample.counts[rows])
 
 

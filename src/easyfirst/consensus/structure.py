@@ -63,7 +63,7 @@ def structure_of(
 
     `counts` is how many rows each one stands for.
     """
-    inside = _not_far_out(X)
+    inside = not_far_out(X)
     if inside.sum() < 8 * GROUPS:
         return Structure()
     X, prediction = X[inside], prediction[inside]
@@ -89,7 +89,8 @@ def structure_of(
     )
 
 
-def _not_far_out(X: Matrix) -> NDArray[np.bool_]:
+def not_far_out(X: Matrix) -> NDArray[np.bool_]:
+    """Return which rows lie within some scales of the middle in all columns."""
     middle = np.median(X, axis=0)
     away = np.abs(X - middle)
     scale = MEDIAN_TO_SCALE * np.median(away, axis=0)

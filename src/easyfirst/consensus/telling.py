@@ -46,11 +46,13 @@ class Telling:
 def telling_of(X: Matrix, aside: NDArray[np.bool_], counts: Vector | None = None) -> Telling:
     """Regress who is set aside on the columns; `counts` is how many rows each one stands for."""
     p, fewest = X.shape[1], min(int(aside.sum()), int(np.sum(~aside)))
+    if fewest < FEWEST or p > MOST_COLUMNS:
+        return Telling()
     counts = np.ones(len(X)) if counts is None else counts
     # Uneven counts say as much as fewer even ones.
     counts = counts * (counts.sum() / np.sum(np.square(counts)))
     n = float(counts.sum())
-    if fewest < FEWEST or p > MOST_COLUMNS or n < p + 1 + BESIDES:
+    if n < p + 1 + BESIDES:
         return Telling()
     columns, member = _scaled(X, counts), aside - np.average(aside, weights=counts)
     total, pulls = float(counts @ np.square(member)), (counts * member) @ columns

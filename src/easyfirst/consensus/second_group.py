@@ -1,0 +1,45 @@
+"""Whether the rows that were set aside lie together, as a second population would.
+
+Mistakes of many kinds scatter. Rows that lie as close to each other as the clean ones do, at some
+distance from them, are others of the same kind: a second population that no column tells, or rows
+to which the same number was added.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from easyfirst.consensus.sample import Sample
+from easyfirst.contracts import Vector
+from easyfirst.noise import NoiseModel, ScaleRule
+
+LEAST_SHARE, LEAST_ROWS = 0.1, 10  # of a group
+QUARTILES = 1.3489795003921634  # of the normal lie so many scales apart
+AS_CLOSE = 1.5  # scales of the noise around the clean rows
+APART = 4.0  # likewise
+
+
+def doubts_about_a_second_group(
+    sample: Sample, coef: Vector, noise: NoiseModel, rule: ScaleRule
+) -> tuple[str, ...]:
+    """Return a doubt where a tenth of the rows lies together on one side of the others."""
+    design, y = sample.design()
+    X, shift = design[:, : sample.rows.n_features], sample.fleet.problem.coordinates.shift
+    residual = (y - design @ coef) / rule.of(X if shift is None else X + shift)
+    aside = noise.posterior(residual) < 0.5
+    for word, side in (("above", residual > 0.0), ("below", residual < 0.0)):
+        share = float(np.average(aside & side, weights=sample.counts))
+        together = residual[aside & side]
+        if share < LEAST_SHARE or together.size < LEAST_ROWS:
+            continue
+        low, middle, high = np.quantile(np.abs(together), [0.25, 0.5, 0.75])
+        is_close = high - low < AS_CLOSE * QUARTILES * noise.spread
+        if is_close and middle > APART * noise.spread:
+            return (
+                f"{100 * share:.2g} % of the rows lie together {word} the others, "
+                f"{middle / noise.spread:.2g} standard deviations away, and about as close to "
+                f"each other as these: a second population, a missing column, or rows to which "
+                f"the same number was added. Find out what they have in common before you trust "
+                f"the flags; intervals are those of the larger group.",
+            )
+    return ()
