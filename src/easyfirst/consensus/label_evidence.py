@@ -35,7 +35,7 @@ LEVELS_APART = 3.0  # parameters that two levels count for: a score that is skew
 COLUMNS_FOR_SQUARES, COLUMNS_FOR_PRODUCTS = 200, 8
 FAR = 3.0  # standard deviations, beyond which a column is no more curved
 GATHERED = 0.85  # of the variance of two levels, from which rows are at either of them
-LEAST_DIFFERENT = 0.5  # of the rows, by what models say of them
+LEAST_DIFFERENT = 0.25  # of the rows, by values of a column and by what models say of them
 STARTS = ((0.1, 0.9), (0.3, 0.7), (0.02, 0.7), (0.3, 0.98))
 
 
@@ -126,16 +126,19 @@ class Evidence:
 def gathered_share(score: Vector, chance: Vector, own: NDArray[np.bool_], weight: Vector) -> float:
     """Return how far the chances of a label gather at two levels along a score: one if all do.
 
-    Two clouds of rows far apart show no curve between them, but that there are two. Where few
-    values are different, that is so anyway, and says nothing.
+    Two clouds of rows far apart show no curve between them, but that there are two.
     """
-    if np.unique(chance).size < LEAST_DIFFERENT * chance.size:
-        return 0.0
     levels = fitted_levels(score, own, weight)
     mean = float(np.average(chance, weights=weight))
     spread = float(np.average(np.square(chance - mean), weights=weight))
     most = (levels.high - mean) * (mean - levels.low)  # the variance of two values
     return min(spread / most, 1.0) if most > 0.0 else 0.0
+
+
+def _may_have_clouds(chance: Vector, X: Any) -> bool:
+    """Return whether rows that gather say something: rows of a column of few values always do."""
+    columns = [chance] if X is None or sp.issparse(X) else [chance, *X.T]
+    return all(np.unique(own).size >= LEAST_DIFFERENT * own.size for own in columns)
 
 
 def evidence_of_levels(
@@ -165,14 +168,17 @@ def evidence_of_levels(
         own, s = (codes == k)[counted], weight[counted]
         ranks = rankdata(flexible[counted, k])
         scores = scaled(norm.ppf((ranks - 0.5) / ranks.size))[None]
-        gathered = gathered_share(scores[0], flexible[counted, k], own, s)
+        chance = flexible[counted, k]
+        gathered = gathered_share(scores[0], chance, own, s)
+        if gathered >= GATHERED and not _may_have_clouds(chance, X):
+            gathered = 0.0
         if linear is not None:
             scores = np.vstack([scores, scaled(against_others(linear[counted], k))])
         # What is fitted to these labels is better by chance, by one for each coefficient.
         straight, level = -np.inf, np.full(2, -np.inf)
         if fitted is not None and fitted[1] <= most:
-            chance = against_others(fitted[0][counted], k)
-            straight = float(s @ log_expit(np.where(own, chance, -chance))) - fitted[1]
+            line = against_others(fitted[0][counted], k)
+            straight = float(s @ log_expit(np.where(own, line, -line))) - fitted[1]
         for more in bends:
             score, without = _without_levels(scores, more, own, s)
             straight = max(straight, without - len(more))
