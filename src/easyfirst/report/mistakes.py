@@ -30,6 +30,7 @@ TAIL_CONSTANT = float(gammaln((TAIL + 1) / 2) - gammaln(TAIL / 2) - 0.5 * np.log
 USUAL_CODES = (-1.0, -9.0, -99.0, -999.0, -9999.0, 9.0, 99.0, 999.0, 9999.0, 99999.0)
 SPIKE = 3  # equal values that make a spike, with at most a third as many others around
 NOTHING = -np.inf
+MOST_POWER = 300.0  # of ten that a float holds with room to spare
 MISSING_CODE = "treat as missing"  # the fix of a target that holds a code
 
 # Factor: how common it is beside other mistakes (each way), and what to ask about it.
@@ -426,7 +427,7 @@ def _rounded(values: Vector, digits: int = 12) -> Vector:
     """Return values without the last digits, which only computing has put there."""
     with np.errstate(divide="ignore"):
         power = digits - 1.0 - np.floor(np.log10(np.abs(values)))
-    power = np.where(np.isfinite(power), power, 0.0)
+    power = np.where(np.isfinite(power), np.clip(power, -MOST_POWER, MOST_POWER), 0.0)
     # By the powers that are whole numbers, which alone a computer knows exactly.
     up, down = 10.0 ** np.maximum(power, 0.0), 10.0 ** np.maximum(-power, 0.0)
     return np.asarray(np.round(values * up / down) / up * down)
