@@ -1,8 +1,8 @@
 """Whether the rows that were set aside lie together, as a second population would.
 
 Mistakes of many kinds scatter. Rows that lie as close to each other as the clean ones do, at some
-distance from them, are others of the same kind: a second population that no column tells, or rows
-to which the same number was added.
+distance from them but not far off, are others of the same kind: a second population that no column
+tells, or rows to which the same number was added.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from easyfirst.noise import NoiseModel, ScaleRule
 LEAST_SHARE, LEAST_ROWS = 0.1, 10  # of a group
 QUARTILES = 1.3489795003921634  # of the normal lie so many scales apart
 AS_CLOSE = 1.5  # scales of the noise around the clean rows
-APART = 4.0  # likewise
+APART = (4.0, 12.0)  # likewise; what is further off is a mistake rather than a kind of row
 
 
 def doubts_about_a_second_group(
@@ -34,7 +34,7 @@ def doubts_about_a_second_group(
             continue
         low, middle, high = np.quantile(np.abs(together), [0.25, 0.5, 0.75])
         is_close = high - low < AS_CLOSE * QUARTILES * noise.spread
-        if is_close and middle > APART * noise.spread:
+        if is_close and APART[0] < middle / noise.spread < APART[1]:
             return (
                 f"{100 * share:.2g} % of the rows lie together {word} the others, "
                 f"{middle / noise.spread:.2g} standard deviations away, and about as close to "
