@@ -69,7 +69,10 @@ class NoiseSeen:
         keeps_all = result.pace.value == np.inf or not may_be_second_guessed(fleet.problem)
         is_even = around is None or around.scale_rule.is_even
         fits = is_even and normal_fits(losses, mixture)
-        if keeps_all or (fits and (losses.total > FEW or mixture.share > NEARLY_ALL)):
+        # Far rows in bands of their own are told by where they lie: they are no tail of the others.
+        is_banded = fleet.problem.far_rule is not None
+        is_settled = is_banded or losses.total > FEW or mixture.share > NEARLY_ALL
+        if keeps_all or (fits and is_settled):
             return None
         if around is not None and not fits:
             return cls(around, result, is_other=False)
