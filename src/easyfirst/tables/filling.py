@@ -17,12 +17,15 @@ from numpy.typing import NDArray
 from easyfirst.contracts import Matrix, Vector
 from easyfirst.estimators.findings import Findings
 from easyfirst.local.design import dense
+from easyfirst.noise.model import MIDDLE_HALF
 from easyfirst.tables.recipe import Recipe
 
 Missing = Mapping[str, NDArray[np.bool_]]
 Sides = tuple[float, float]  # how far values lie below what stands for a missing one, and above
 
 OUTERMOST = 0.01  # of the values at each end, which count as if they were the next ones,
+FAR_ABOVE = 3.0  # noise scales from which on what was filled in matters more than the noise
+MEDIAN_ERROR = 1.2533141373155001  # of a median, in those of a mean of normal values
 AT_THE_END = 2.3263478740408408  # and how many standard deviations of a normal lie before them
 
 
@@ -71,6 +74,33 @@ def blur_of(
             sides = np.asarray(spreads.get(feature.name, (0.0, 0.0)))[:: 1 if coef > 0.0 else -1]
             variance += np.outer(missing[feature.name], np.square(coef * sides))
     return np.sqrt(np.maximum(variance - _in_store(recipe, findings, X)[:, None], 0.0))
+
+
+def centered(
+    recipe: Recipe, findings: Findings, spreads: Mapping[str, Sides], missing: Missing, miss: Vector
+) -> dict[int, tuple[float, float]]:
+    """Return what to add to the coefficients of missing values, and the errors these then have.
+
+    Where filled-in values blur predictions by far more than the noise, nearly all such rows look
+    wrong to a fit, and a coefficient that tells them from others rests on the few that happen to
+    agree. Their middle says more. `miss` is how far the fit misses each row.
+    """
+    moved: dict[int, tuple[float, float]] = {}
+    place, miss = len(recipe.numeric), miss.copy()
+    for column, feature in enumerate(recipe.numeric):
+        if not feature.indicator:
+            continue
+        rows, blur = (
+            missing.get(feature.name),
+            abs(findings.coef[column]) * max(spreads.get(feature.name, (0.0, 0.0))),
+        )
+        if rows is not None and blur > FAR_ABOVE * findings.unit:
+            shift = float(np.median(miss[rows]))
+            size = float(np.median(np.abs(miss[rows] - shift))) / MIDDLE_HALF
+            moved[place] = shift, MEDIAN_ERROR * size / float(np.sqrt(rows.sum()))
+            miss[rows] -= shift
+        place += 1
+    return moved
 
 
 def allowing_for_shift(

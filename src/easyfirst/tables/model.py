@@ -32,7 +32,7 @@ from easyfirst.tables.deciding import Decided, decide_rows
 from easyfirst.tables.decisions import Decision
 from easyfirst.tables.errors import TableError
 from easyfirst.tables.estimator import TableEstimator
-from easyfirst.tables.filling import Sides, allowing_for_shift, blur_of, spread_around
+from easyfirst.tables.filling import Sides, allowing_for_shift, blur_of, centered, spread_around
 from easyfirst.tables.judging import SURE, JudgedTable, WrongTargets
 from easyfirst.tables.kinds import table_hints
 from easyfirst.tables.planning import make_recipe
@@ -196,6 +196,8 @@ class TableModel(TableEstimator):
         for warning in choice.caught:
             if not str(warning).startswith(idle):
                 warnings.warn(warning, stacklevel=2)
+        if choice.model is fitted and rows.missing:
+            self._center(rows)
         self.fill_spread_ = self._settled_spread(rows)
         self._mildly_judged = self._judge(rows) if rows.missing else None
         if choice.model is fitted:
@@ -208,14 +210,34 @@ class TableModel(TableEstimator):
         blur = blur_of(self.recipe_, findings, self.fill_spread_, rows.missing, rows.X)
         return self.regressor_.judge(rows.X, rows.y, blur=blur)
 
+    def _center(self, rows: TrainingRows) -> None:
+        """Let the coefficients of missing values say where such rows have their middle."""
+        model, findings = self.regressor_, findings_of(self.regressor_)
+        calibration = findings.calibration
+        if calibration is None or not calibration.scale_rule.is_even:
+            return  # noise that is wider for such rows has let them have their say
+        miss = self._missed(rows)
+        moved = centered(self.recipe_, findings, self.fill_spread_, rows.missing, miss)
+        if not moved:
+            return
+        coef, errors = model.coef_.copy(), np.array(calibration.standard_errors)
+        for place, (shift, error) in moved.items():
+            coef[place] += shift
+            errors[place] = np.where(np.isnan(errors[place]), np.nan, error)
+        model.coef_ = coef
+        model._calibration = replace(calibration, standard_errors=errors)
+
+    def _missed(self, rows: TrainingRows) -> Vector:
+        """Return how far the fit misses each row, on the scale on which it was fitted."""
+        transform = findings_of(self.regressor_).transform
+        return transform.of(rows.y) - transform.of(self.regressor_.predict(rows.X))
+
     def _settled_spread(self, rows: TrainingRows) -> dict[str, Sides]:
         """Return how far values may lie from what was filled in, as the fit shows it."""
         findings = findings_of(self.regressor_)
         if not rows.missing or not findings.coef.size:
             return self.fill_spread_
-        miss = findings.transform.of(rows.y) - findings.transform.of(
-            self.regressor_.predict(rows.X)
-        )
+        miss = self._missed(rows)
         return allowing_for_shift(self.recipe_, findings, self.fill_spread_, rows.missing, miss)
 
     def _is_settled(self, doubt: str, rows: TrainingRows) -> bool:
