@@ -67,7 +67,7 @@ torture: $(VENV)/.heavy ## Kill workers and fits, break the disk, damage files: 
 
 # Twenty minutes on two quiet cores; `make bench BENCH=--quick` takes a look.
 bench: $(VENV)/.bench ## Measure time and memory beside other methods, and write docs/benchmarks.md
-	$(BIN)/python benchmarks/speed.py --out docs/benchmarks.md $(BENCH)
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/speed.py --out docs/benchmarks.md $(BENCH)
 
 wheel: $(VENV)/.dev ## Build the wheel and the source archive into dist/
 	@rm -rf dist

@@ -19,7 +19,7 @@ from unittest import mock
 import numpy as np
 from _peers import DENSE, make
 
-from easyfirst.consensus import calibrated_rounds, ending, judged, noise_rounds
+from easyfirst.consensus import calibrated_rounds, ending, judged, noise_rounds, self_paced
 from easyfirst.consensus import model as plan
 from easyfirst.consensus.fleet import Fleet
 from easyfirst.estimators import validation
@@ -74,9 +74,9 @@ def import_seconds(module: str) -> float:
     return float(done.stdout)
 
 
-def extra_memory(method: str, n: int, p: int) -> float:
+def extra_memory(method: str, n: int, p: int, kind: str = "float64") -> float:
     """Return how much a process of its own grows during a fit, over the size of X."""
-    code = f"import _measuring; print(_measuring.growth_during({method!r}, {n}, {p}))"
+    code = f"import _measuring; print(_measuring.growth_during({method!r}, {n}, {p}, {kind!r}))"
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", code],
         capture_output=True,
@@ -87,9 +87,10 @@ def extra_memory(method: str, n: int, p: int) -> float:
     return float(done.stdout)
 
 
-def growth_during(method: str, n: int, p: int) -> float:
+def growth_during(method: str, n: int, p: int, kind: str = "float64") -> float:
     """Return how much this process grows at most during a fit, over the size of X."""
     X, y, clean, _ = make(n, p, 0.5)
+    X = X.astype(kind, copy=False)
     fit = DENSE[method]
     fit(X[:3000], y[:3000], clean[:3000])  # first use loads libraries
     gc.collect()
@@ -115,7 +116,7 @@ def resident_bytes() -> int:
 
 
 # The steps of a worker, by what they cost: X'X, or products of X with a vector.
-GRAM_STEPS = {"form", "triangle"}
+GRAM_STEPS = {"form", "triangle", "turnover"}
 KINDS = ("passes", "Gram matrices", "driver")
 # The functions of one fit in the order of `consensus/model.py`, and what they are called here.
 PHASES = {
@@ -124,6 +125,7 @@ PHASES = {
     (plan, "find_start"): "fits of a sample",
     (plan, "find_second_model"): "looking for a second model",
     (calibrated_rounds, "run"): "rounds on all rows",
+    (self_paced, "run"): "rounds on all rows",
     (noise_rounds, "run"): "rounds on all rows, by their noise",
     (ending, "polish"): "polish",
     (judged, "standard_errors"): "standard errors",

@@ -103,3 +103,38 @@ def test_sparse_and_dense_rows_get_the_same_scores():
     X = sp.random_array((400, 200), density=0.1, rng=rng, format="csr")
     rule = wide_far_rule(X[::2], X[1::2])
     np.testing.assert_allclose(rule.score(X.toarray()), rule.score(X), rtol=1e-9)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.3])
+def test_rows_with_an_entry_in_the_columns_of_a_cluster_are_not_far(share):
+    X, _, rng = sparse_rows(7)
+    X, bad = X[:6000, :2500], rng.random(6000) < share
+    X = sp.csr_array(sp.diags_array((~bad).astype(float)) @ X)
+    cluster = np.zeros(2500)
+    cluster[:30] = 8.0  # what most entries of these columns then are
+    X = sp.csr_array(X + sp.csr_array(bad[:, None].astype(float)) @ sp.csr_array(cluster[None]))
+    score = wide_far_rule(X[::2], X[1::2]).score(X)
+    assert np.mean(score[bad] > 1.0) > 0.99
+    assert np.mean(score[~bad] > 1.0) < 0.1
+
+
+def test_a_cluster_is_noticed_by_what_it_does_to_its_own_direction(monkeypatch):
+    # As if there were thousands of columns, in which the move of the whole fit is chance.
+    monkeypatch.setattr("easyfirst.consensus.starts.SCREENED_FEATURES", 100)
+    monkeypatch.setattr("easyfirst.consensus.starts.MATTERS", np.inf)
+    rng = np.random.default_rng(8)
+    n, p = 3000, 300
+    X = sp.random_array((n, p), density=0.05, rng=rng, format="csr", data_sampler=rng.normal)
+    coef = rng.normal(size=p) / 5.0
+    bad = rng.random(n) < 0.1
+    shift = np.zeros(p)
+    shift[:10] = 8.0
+    X = sp.csr_array(X + sp.csr_array(bad[:, None].astype(float)) @ sp.csr_array(shift[None]))
+    y = X @ coef + 0.3 * rng.normal(size=n)
+    y[bad] = -15.0 + 0.3 * rng.normal(size=bad.sum())
+    model = SelfPacedRegressor().fit(X, y)
+    assert np.mean(model.selected_[bad]) < 0.01
+    assert np.mean(model.selected_[~bad]) > 0.98
+    monkeypatch.setattr("easyfirst.consensus.starts.SURELY", np.inf)
+    misled = SelfPacedRegressor().fit(X, y)
+    assert np.mean(misled.selected_[bad]) > 0.5

@@ -31,6 +31,7 @@ from easyfirst.consensus.fleet import Fleet
 from easyfirst.consensus.gram import (
     is_well_conditioned,
     relative_range,
+    solve_normal,
     solve_where_supported,
     variances,
 )
@@ -65,6 +66,7 @@ SMALLEST_SAMPLE, LARGEST_SAMPLE, ROWS_PER_COEFFICIENT = 20_000, 50_000, 125
 GROWTH, MOST_GROWTH = 3, 9  # a sample whose fit is hollow is drawn again, larger
 HOLLOW = 0.025  # shortfall of rows in the middle that a good fit does not reach
 ROWS_FOR_RULES = (2000, 5000)  # least and most rows by which distances in X are judged
+SURELY = 5.0  # standard errors by which a prediction moves
 MATTERS = 3.0  # squared move of the fit without the far rows, in units of what chance explains
 LEAST_BAND = 30  # rows of a band that has a clean share of its own
 WORTH_PRECONDITIONING = 3  # rows per sampled row from which products with X are cheaper than X'X
@@ -551,7 +553,23 @@ def _depends_on_far_rows(sample: Sample, fit: RoundsResult, kept: Vector) -> boo
         return True
     step, gram = sample.step_without(np.flatnonzero(kept == 0), fit)
     chance = fit.mixture.scale**2 * q * max(v.sum() / inside.sum() - 1.0, 0.02)
-    return bool(step @ gram @ step > MATTERS * chance)
+    if step @ gram @ step > MATTERS * chance:
+        return True
+    # What chance does in thousands of directions hides what a cluster does in its own.
+    is_wide = sample.rows.n_features > SCREENED_FEATURES
+    return is_wide and _moves_their_mean(sample, fit, v * (1.0 - kept) * sample.counts, step, gram)
+
+
+def _moves_their_mean(
+    sample: Sample, fit: RoundsResult, weights: Vector, step: Vector, gram: Matrix
+) -> bool:
+    """Return whether the prediction for the mean of these rows moves further than chance."""
+    if weights.sum() < LEAST_BAND:
+        return False
+    problem = sample.fleet.problem
+    mean = problem.design(sample.rows).transposed_times(weights) / weights.sum()
+    spread = solve_normal(gram, mean, problem.coordinates.fit_intercept)[0]
+    return bool(abs(mean @ step) > SURELY * fit.mixture.scale * np.sqrt(max(mean @ spread, 0.0)))
 
 
 def _choose(

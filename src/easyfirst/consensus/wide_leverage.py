@@ -26,6 +26,7 @@ from easyfirst.local.far_rows import FarRule, LengthRule
 
 STEP = 1.25  # between the limits that are tried, each a factor larger
 FEW_BETWEEN = 0.25  # rows between two limits, over those beyond, that make a gap
+TIGHT = 4.0  # distances of a lump, the ninth tenth over the first
 LEAST_LUMP = 0.005  # share of the rows
 PASSES = 2  # the second among rows that the first left inside
 ENTRIES_OF_ALL = 5.0  # that the size of all entries counts for in that of a column's
@@ -88,14 +89,21 @@ def _directions_with_a_lump(
 
 
 def _gap(away: Vector, reach: float) -> float:
-    """Return the first limit from `reach` on behind which few rows lie, and a lump further out."""
-    n = len(away)
+    """Return the limit from `reach` on with the clearest gap behind it, and a lump further out.
+
+    Of sparse rows most lie at zero in many a direction, and those with an entry there, of whatever
+    size, beyond a first gap. The rows of a cluster are as far out as each other.
+    """
+    n, clearest, found = len(away), FEW_BETWEEN, np.inf
     while True:
         beyond, further = n - np.searchsorted(away, [reach, STEP * reach], side="right")
         if further < max(LEAST_LUMP * n, 2):
-            return np.inf
-        if beyond - further <= FEW_BETWEEN * further:
-            return reach
+            return found
+        tenth, lump = further // 10, away[n - further :]
+        is_tight = lump[-1 - tenth] <= TIGHT * lump[tenth]
+        if is_tight and beyond - further <= clearest * further:
+            # The first of equally clear ones, from which on it has to be clearer.
+            clearest, found = 0.99 * (beyond - further) / further - 1e-9, reach
         reach *= STEP
 
 
