@@ -1,6 +1,6 @@
 """How often likely fixes are right, and how often clean tables show patterns.
 
-    python benchmarks/fixes.py [--seeds 5] [--tables 100] [--out docs/fixes.md]
+    python benchmarks/fixes.py [--seeds 3] [--tables 100] [--only Patterns] [--out docs/fixes.md]
 
 Known answers of the classics; injected mistakes of every kind, of which the right one must be named
 where the error exceeds eight noise scales; clean rows flagged by chance, and errors without a rule,
@@ -35,8 +35,8 @@ NOISE = 20.0
 LARGE = 8.0  # noise scales
 RATIO = 0.05
 ROWS = 2000
-REAL_SEEDS = range(100, 102)
-REAL_RATIOS = (0.03, 0.10)
+REAL_SEEDS = range(100, 101)
+REAL_RATIOS = (0.06,)
 REAL_KINDS = {
     "times 10": (10.0, "divide by 10"),
     "divided by 10": (0.1, "multiply by 10"),
@@ -152,17 +152,17 @@ def real_tables() -> Iterator[tuple[str, pd.DataFrame, str]]:
         yield name, table.drop(columns=["rownames", *exclude], errors="ignore"), target
     houses = pd.read_parquet(SHARED / "california_housing" / "california_housing_sklearn.parquet")
     target = next(name for name in houses if "MedHouseVal" in name)
-    yield "California", houses.sample(3000, random_state=1).reset_index(drop=True), target
+    yield "California", houses.sample(1500, random_state=1).reset_index(drop=True), target
     rent = pd.read_parquet(SHARED / "airbnb_la" / "la_2015-09_summary.parquet")
     unused = ["id", "host_id", "name", "host_name", "last_review"]
-    rent = rent.sample(3000, random_state=1).reset_index(drop=True)
+    rent = rent.sample(1500, random_state=1).reset_index(drop=True)
     yield "Airbnb, Los Angeles", rent.drop(columns=unused, errors="ignore"), "price"
     bikes = pd.read_parquet(SHARED / "bike_sharing" / "bike_hourly.parquet")
-    yield "Bikes", bikes.sample(3000, random_state=1).reset_index(drop=True), "count"
+    yield "Bikes", bikes.sample(1500, random_state=1).reset_index(drop=True), "count"
     for name in ("concrete", "protein"):
         table = pd.read_csv(SHARED / "uci_natural" / f"{name}_data.csv.gz", header=None)
         table.columns = [f"x{place}" for place in range(table.shape[1] - 1)] + ["y"]
-        table = table.sample(min(len(table), 2000), random_state=1).reset_index(drop=True)
+        table = table.sample(min(len(table), 1500), random_state=1).reset_index(drop=True)
         yield f"UCI {name}", table, "y"
 
 
@@ -213,7 +213,7 @@ def errors_without_rule(seeds: int) -> Iterator[tuple[str, int, int, int, int]]:
         counts = []
         for make, noise in ((houses, NOISE), (plain, 0.3)):
             flagged = fixed = 0
-            for seed in range(5 * seeds):
+            for seed in range(3 * seeds):
                 rng, X, y = make(1000 + seed)
                 wrong = rng.random(y.size) < RATIO
                 y[wrong] = (y[wrong] + noise * draw(rng, int(wrong.sum()))).round(2)
@@ -243,7 +243,7 @@ def seconds(n: int = 100_000) -> float:
 def clean_rows(seeds: int) -> tuple[int, int]:
     """Return how many rows of clean tables look wrong, and how many of these get a fix."""
     flagged = fixed = 0
-    for seed in range(20 * seeds):
+    for seed in range(10 * seeds):
         _, X, y = houses(2000 + seed)
         found = SelfPacedRegressor().fit(X, y).suspects(X, y)
         flagged += len(found)
@@ -326,62 +326,90 @@ def _traits(X: Vector, city: Vector, branch: Vector) -> list[Trait]:
     )
 
 
-def page(seeds: int, tables: int) -> str:
-    """Return the page."""
-    lines = [HEAD.format(seeds=seeds, rows=ROWS, noise=NOISE)]
-    lines += ["| row | fix | given | fixed value | probability |", "|---|---|---|---|---|"]
+def known_answers() -> Iterator[str]:
+    """Yield the lines of the classics."""
+    yield "| row | fix | given | fixed value | probability |"
+    yield "|---|---|---|---|---|"
     for name, fix, given, value, probability in classics():
-        lines.append(f"| {name} | {fix} | {given} | {value:.4g} | {probability:.2f} |")
-    lines.append(INJECTED)
-    lines += [
+        yield f"| {name} | {fix} | {given} | {value:.4g} | {probability:.2f} |"
+
+
+def injected(seeds: int) -> Iterator[str]:
+    """Yield the lines of mistakes in made tables."""
+    yield INJECTED
+    yield (
         "| mistake | rows | right kind | another kind | value within 0.5 % | clean rows flagged "
-        "| with a fix |",
-        "|---|---|---|---|---|---|---|",
-    ]
+        "| with a fix |"
+    )
+    yield "|---|---|---|---|---|---|---|"
     for kind in kinds():
         t = measure(kind, seeds)
         share = f"{100 * t.right / max(t.n, 1):.1f} %"
         exact = f"{100 * t.exact / max(t.n, 1):.1f} %"
         if kind.fix.startswith("treat"):
             exact = "lost"
-        lines.append(
+        yield (
             f"| {kind.name} | {t.n} | {share} | {t.other} | {exact} | {t.clean} "
             f"| {t.clean_with_fix} |"
         )
-    lines.append(REAL.format(first=REAL_SEEDS.start, last=REAL_SEEDS.stop - 1))
-    lines += [
+
+
+def in_real_tables() -> Iterator[str]:
+    """Yield the lines of mistakes in real tables."""
+    yield REAL.format(first=REAL_SEEDS.start)
+    yield (
         "| table | mistake | rows | right kind | another kind | not flagged | clean rows flagged "
-        "| with a fix |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
+        "| with a fix |"
+    )
+    yield "|---|---|---|---|---|---|---|---|"
     for name, table, target in real_tables():
         for mistake, (times, fix) in REAL_KINDS.items():
             t = measure_real(table, target, times, fix, REAL_SEEDS if fix else REAL_SEEDS[:1])
             share = f"{100 * t.right / t.n:.1f} %" if t.n and fix else ""
-            lines.append(
+            yield (
                 f"| {name} | {mistake} | {t.n if fix else 0} | {share} | {t.other} | {t.missed} "
                 f"| {t.clean} | {t.clean_with_fix} |"
             )
-    lines.append(WITHOUT)
-    lines += [
-        "| errors | prices: rows flagged | with a fix | around zero: rows flagged | with a fix |",
-        "|---|---|---|---|---|",
-    ]
+
+
+def without_rule(seeds: int) -> Iterator[str]:
+    """Yield the lines of errors that follow no rule."""
+    yield WITHOUT
+    yield "| errors | prices: rows flagged | with a fix | around zero: rows flagged | with a fix |"
+    yield "|---|---|---|---|---|"
     flagged, fixed = clean_rows(seeds)
-    lines.append(f"| none: clean rows flagged by chance | {flagged} | {fixed} | | |")
+    yield f"| none: clean rows flagged by chance | {flagged} | {fixed} | | |"
     for name, flagged, fixed, flagged_zero, fixed_zero in errors_without_rule(seeds):
         share, share_zero = fixed / max(flagged, 1), fixed_zero / max(flagged_zero, 1)
-        lines.append(
+        yield (
             f"| {name} | {flagged} | {fixed} ({100 * share:.1f} %) "
             f"| {flagged_zero} | {fixed_zero} ({100 * share_zero:.1f} %) |"
         )
-    lines.append(SPEED.format(seconds=seconds()))
+    yield SPEED.format(seconds=seconds())
+
+
+def patterns(tables: int) -> Iterator[str]:
+    """Yield what is said of patterns."""
     shown, groups = clean_patterns(tables)
     named, others = found_patterns(tables)
-    lines.append(
-        PATTERNS.format(tables=tables, shown=shown, groups=groups, named=named, others=others)
-    )
-    return "\n".join(lines).rstrip() + "\n"
+    yield PATTERNS.format(tables=tables, shown=shown, groups=groups, named=named, others=others)
+
+
+def page(seeds: int, tables: int, only: str, before: str) -> str:
+    """Return the page; where `only` names a section, the others are those of the page before."""
+    sections: dict[str, Callable[[], Iterator[str]]] = {
+        "Known answers": known_answers,
+        "Injected mistakes": lambda: injected(seeds),
+        "Real tables": in_real_tables,
+        "Where there is no rule": lambda: without_rule(seeds),
+        "Patterns": lambda: patterns(tables),
+    }
+    kept = dict(part.split("\n", 1) for part in before.split("\n## ")[1:])
+    text = HEAD.format(seeds=seeds, rows=ROWS, noise=NOISE)
+    for title, lines in sections.items():
+        body = kept[title] if only and only != title else "\n".join(lines())
+        text += f"\n## {title}\n\n{body.strip()}\n"
+    return text
 
 
 HEAD = """# Likely fixes and patterns
@@ -395,8 +423,8 @@ of the error or of its ratio to the prediction, on either side, besides values d
 column, evenly or as they occur, and a shift that rows share. A kind of mistake is common only if
 its rows earn it, by evidence beyond what chance gives; else only a coincidence that is improbable
 by itself is taken for it. How values are written is evidence too: 381 is 150 times 2.54, and few
-other values of a column of whole numbers are. A fix is named from a probability
-of one half on (0.8 where the error is below eight noise scales), and only for errors of at least
+other values of a column of whole numbers are. A fix is named from a probability of
+one half on (0.8 where the error is below eight noise scales), and only for errors of at least
 five noise scales. `likely_fix`, `fixed_value` and `fix_probability` are its columns in
 `model.suspects`, `suspects.csv`, `rows.parquet` and the report; `easyfirst.report.likely_fixes` is
 the function behind them, for any model.
@@ -404,28 +432,22 @@ the function behind them, for any model.
 `python benchmarks/fixes.py --out docs/fixes.md` makes this page: {seeds} seeds, tables of
 {rows:,} rows with a price around 500 and a noise of {noise:g}. `tests/test_fixes.py` and
 `tests/test_patterns.py` repeat it in small.
-
-## Known answers
 """
-INJECTED = """
-## Injected mistakes
-
+INJECTED = """\
 In a twentieth of the rows, one kind per table. Counted are rows with an error above eight noise
 scales; a row that was not flagged counts as not named. Some digits misread look like another
 mistake or like an error without a rule, so not all can be told.
 """
-REAL = """
-## Real tables
-
-In 3 % and in 10 % of the rows (seeds {first} to {last}), in tables from `../shared/data`. Counted
+REAL = """\
+In 6 % of the rows (seed {first}), in tables from `../shared/data`. Counted
 are rows with an error above eight noise scales, as above. Rows that were not flagged had no chance
-of a fix. Where the noise is wide and values are not written in steps (UCI protein: five digits
+of a fix. The goal of 95 % is missed where few rows are left, for wrong signs in the Airbnb listings
+and the bikes, and for 10 in three tables. Where the noise is wide and values are not written in
+steps (UCI protein: five digits
 each), no row tells a tenfold value from a long tail. Expensive Airbnb listings look like tenfold
 prices where there are such.
 """
-WITHOUT = """
-## Where there is no rule
-
+WITHOUT = """\
 No fix is right here. A coincidence can still look like one: an error of arbitrary size is now and
 then a tenth, or one digit. Errors in 5 % of the rows: in the tables of prices, and in tables of
 1,500 rows and six columns with a target around zero.
@@ -434,9 +456,7 @@ SPEED = """
 100,000 suspicious rows of five kinds in a table of a million take {seconds:.1f} seconds of one
 processor.
 """
-PATTERNS = """
-## Patterns
-
+PATTERNS = """\
 Groups by category, batch, range of values and line in the file are reported if they have more
 wrong rows than chance gives, at a level of 1 % for all groups of a table together. In {tables}
 clean tables (300, 1,000 and 3,000 rows, {groups} groups each) a pattern was shown **{shown}
@@ -452,12 +472,14 @@ prediction: read such a pattern together with the doubts of the fit.
 def main() -> None:
     """Measure, and print or write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--tables", type=int, default=100)
+    parser.add_argument("--only", default="", help="title of the one section to measure again")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    text = page(options.seeds, options.tables)
+    before = options.out.read_text(encoding="utf-8") if options.only else ""
+    text = page(options.seeds, options.tables, options.only, before)
     if options.out is None:
         print(text)
     else:
