@@ -23,9 +23,7 @@ def doubts_about_a_second_group(
     sample: Sample, coef: Vector, noise: NoiseModel, rule: ScaleRule
 ) -> tuple[str, ...]:
     """Return a doubt where a tenth of the rows lies together on one side of the others."""
-    design, y = sample.design()
-    X, shift = design[:, : sample.rows.n_features], sample.fleet.problem.coordinates.shift
-    residual = (y - design @ coef) / rule.of(X if shift is None else X + shift)
+    residual = sample.residual(sample.rows, coef) / rule.of(sample.rows.X)
     aside = noise.posterior(residual) < 0.5
     for word, side in (("above", residual > 0.0), ("below", residual < 0.0)):
         share = float(np.average(aside & side, weights=sample.counts))
