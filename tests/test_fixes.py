@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from easyfirst import SelfPacedRegressor
 from easyfirst.report import SwapPartner, likely_fixes
 from easyfirst.report.digits import misread_digits, resolution, transposed_digits
+from easyfirst.report.fixes import SUGGESTED
 from easyfirst.report.mistakes import FACTORS
 from easyfirst.report.true_values import TrueValues
 from easyfirst.report.writing import Writing
@@ -273,7 +274,7 @@ def test_any_numbers_give_probabilities_and_finite_values(rows):
     given_, predicted, scale = map(np.array, zip(*rows, strict=True))
     fixes = likely_fixes(given_, predicted, scale, above=np.roll(given_, 1), others=given_)
     named = fixes.fix != ""
-    assert np.all((fixes.probability[named] >= 0.5) & (fixes.probability[named] <= 1.0 + 1e-9))
+    assert np.all((fixes.probability[named] >= SUGGESTED) & (fixes.probability[named] <= 1.0 + 1e-9))
     assert np.all(np.isnan(fixes.probability[~named]))
     assert not np.any(np.isinf(fixes.value))
 

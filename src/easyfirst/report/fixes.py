@@ -28,7 +28,7 @@ from easyfirst.report.wording import number
 from easyfirst.report.writing import Writing
 from easyfirst.transforms import IDENTITY, TargetTransform
 
-SUGGESTED = 0.5  # probability from which a fix is named ...
+SUGGESTED = 0.4  # probability from which a fix is named: nothing else says as much ...
 LARGE = 5.0  # ... of an error of at least so many noise scales: smaller ones fit too much
 # A long tail on one side looks like a small factor, for which its rows vouch together.
 CLEAR, SUGGESTED_NEARBY = 8.0, 0.8  # noise scales below which a fix must be more probable
