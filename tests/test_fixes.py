@@ -274,7 +274,9 @@ def test_any_numbers_give_probabilities_and_finite_values(rows):
     given_, predicted, scale = map(np.array, zip(*rows, strict=True))
     fixes = likely_fixes(given_, predicted, scale, above=np.roll(given_, 1), others=given_)
     named = fixes.fix != ""
-    assert np.all((fixes.probability[named] >= SUGGESTED) & (fixes.probability[named] <= 1.0 + 1e-9))
+    assert np.all(
+        (fixes.probability[named] >= SUGGESTED) & (fixes.probability[named] <= 1.0 + 1e-9)
+    )
     assert np.all(np.isnan(fixes.probability[~named]))
     assert not np.any(np.isinf(fixes.value))
 
