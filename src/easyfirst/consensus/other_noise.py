@@ -22,7 +22,8 @@ from easyfirst.noise import ScaleRule, fit_noise, normal_fits
 MUCH_WIDER = 2.0  # noise than the one that rounds began with: it is that of other rows
 MOVED = 1.5  # standard errors per coefficient: the same
 NEARLY_ALL = 0.95  # clean share from which a fit is about that of all rows
-FEW = 2000  # rows: of more, a test would show that a normal and a flat part do not fit
+# Rows: of more, a test would show that a normal and a flat part do not fit; of fewer, nothing can.
+FEWEST, FEW = 40, 2000
 
 
 def with_its_noise(
@@ -71,7 +72,8 @@ class NoiseSeen:
         fits = is_even and normal_fits(losses, mixture)
         # Far rows in bands of their own are told by where they lie: they are no tail of the others.
         is_banded = fleet.problem.far_rule is not None
-        is_settled = is_banded or losses.total > FEW or mixture.share > NEARLY_ALL
+        can_tell = FEWEST <= losses.total <= FEW
+        is_settled = is_banded or not can_tell or mixture.share > NEARLY_ALL
         if keeps_all or (fits and is_settled):
             return None
         if around is not None and not fits:

@@ -14,9 +14,10 @@ from easyfirst.contracts import Vector
 from easyfirst.noise import NoiseModel, ScaleRule
 
 LEAST_SHARE, LEAST_ROWS = 0.1, 10  # of a group
-QUARTILES = 1.3489795003921634  # of the normal lie so many scales apart
+TENTHS = 2.5631031310892007  # scales between the first and the last tenth of the normal
 AS_CLOSE = 1.5  # scales of the noise around the clean rows
-APART = (4.0, 12.0)  # likewise; what is further off is a mistake rather than a kind of row
+GAP = 0.5  # likewise
+APART = (4.0, 10.0)  # likewise; what is further off is a mistake rather than a kind of row
 
 
 def doubts_about_a_second_group(
@@ -30,9 +31,11 @@ def doubts_about_a_second_group(
         together = residual[aside & side]
         if share < LEAST_SHARE or together.size < LEAST_ROWS:
             continue
-        low, middle, high = np.quantile(np.abs(together), [0.25, 0.5, 0.75])
-        is_close = high - low < AS_CLOSE * QUARTILES * noise.spread
-        if is_close and APART[0] < middle / noise.spread < APART[1]:
+        first, middle, last = np.quantile(np.abs(together), [0.1, 0.5, 0.9])
+        is_close = last - first < AS_CLOSE * TENTHS * noise.spread
+        # A tail begins where the clean rows end.
+        has_gap = first > noise.reach + GAP * noise.spread
+        if is_close and has_gap and APART[0] < middle / noise.spread < APART[1]:
             return (
                 f"{100 * share:.2g} % of the rows lie together {word} the others, "
                 f"{middle / noise.spread:.2g} standard deviations away, and about as close to "

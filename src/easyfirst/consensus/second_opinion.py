@@ -47,10 +47,12 @@ FOR_NOTHING = 0.001  # how much larger it may be with rows weighed by precision
 MAJORITY = 0.5
 LEAST_DENSITY = 1e-300
 SET_ASIDE = 0.05  # of the rows that are not far out: fewer may be by mistakes in X alone
+NEARBY, FEW_NEARBY = 12.0, 0.1  # scales, and the share of rows set aside that lies within
 NO_DOUBT = 0.02  # of the rows set aside might be clean, where these are a bump beside a gap
 FEW = 600  # rows: of more, the best of many starts is no accident,
 FEWEST, FEWEST_EACH = 40, 5  # and of fewer, in all and per coefficient, parts of them say nothing
 MANY = 0.08  # of few rows set aside by accident,
+BEYOND_TAILS = 25.0  # scales: no noise of a majority has a tenth of its rows that far out
 ALIKE = 0.1  # scales of the noise: a plain fit that predicts as closely as this,
 AS_MANY = 0.02  # and sets aside as many, is the same
 ONE_NORMAL = Kind(has_skew=False, has_tails=False, zones=None)
@@ -200,15 +202,28 @@ def _may_be_by_accident(found: SampleFit, rows: NDArray[np.intp]) -> bool:
 
     Not where nearly all of them are far out in X: mistakes in X put rows there and nowhere else.
     Nor where they are a bump beside a gap, which no model but this one has: a part of the table
-    that was shifted as a whole, whether or not X tells which.
+    that was shifted as a whole, whether or not X tells which. Nor where hardly any lies near the
+    others: tails and curves lead away step by step, another unit does not. Few rows cannot tell.
     """
-    weights, counts = found.sample.weights(found.fit), found.sample.counts
+    sample, fit = found.sample, found.fit
+    if len(rows) < _fewest(sample):
+        return False
+    weights, counts = sample.weights(fit), sample.counts
     inside = rows if found.far is None else rows[~found.far[rows]]
     aside = float(counts[inside] @ (weights[inside] < 0.5))
     if not aside > SET_ASIDE * float(counts[inside].sum()):
         return False
+    off = np.abs(sample.residual(sample.part(rows), fit.solution.z)) / fit.mixture.scale
+    is_aside, holds_most = weights[rows] < 0.5, fit.mixture.share >= MAJORITY
+    near = np.average(off[is_aside] < NEARBY, weights=counts[rows][is_aside])
     unsure = (counts @ np.minimum(weights, 1.0 - weights)) / (counts @ (1.0 - weights))
-    return not (unsure < NO_DOUBT and _stands_apart(found, weights))
+    is_bump = unsure < NO_DOUBT and _stands_apart(found, weights)
+    return not (is_bump or (holds_most and near < FEW_NEARBY))
+
+
+def _fewest(sample: Sample) -> int:
+    """Return of how many rows on parts of them can say something."""
+    return max(FEWEST, FEWEST_EACH * sample.fleet.n_coef)
 
 
 def _telling(found: SampleFit, rows: NDArray[np.intp]) -> Telling:
@@ -224,10 +239,12 @@ def _telling(found: SampleFit, rows: NDArray[np.intp]) -> Telling:
 def _unconfirmed(found: SampleFit, rows: NDArray[np.intp]) -> float:
     """Return the share of few rows that the fit sets aside, if others do not confirm that."""
     sample, fit = found.sample, found.fit
-    counts = sample.counts[rows]
-    aside = float(np.average(sample.weights(fit)[rows] < 0.5, weights=counts))
-    fewest = max(FEWEST, FEWEST_EACH * sample.fleet.n_coef)
-    if not fewest <= len(rows) <= FEW or aside <= MANY:
+    counts, is_aside = sample.counts[rows], sample.weights(fit)[rows] < 0.5
+    aside = float(np.average(is_aside, weights=counts))
+    if len(rows) > FEW or aside <= MANY:
+        return 0.0
+    off = np.abs(sample.residual(sample.part(rows[is_aside]), fit.solution.z))
+    if fit.mixture.share >= MAJORITY and np.median(off) > BEYOND_TAILS * fit.mixture.scale:
         return 0.0
     table = RobustRows.of(sample, rows)
     plain = table.huber_fit()

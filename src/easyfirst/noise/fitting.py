@@ -43,6 +43,7 @@ PRICE = 1.0  # of a parameter, in log-likelihood, on top of half the logarithm o
 # Likewise of a row that is called corrupted. Real mistakes are told apart by twice as much or more;
 # less is the difference between one shape of long tails and another.
 PER_ROW_ASIDE = 0.12
+FEWEST_ROWS = 40  # that can tell long tails from wrong rows
 STEPS = 0.005  # log-likelihood per row that steps near the center have to gain on a flat part
 
 
@@ -95,7 +96,7 @@ def _chosen(fits: Sequence[FittedNoise]) -> FittedNoise:
     """Return the model of the highest worth, or one by which no row is wrong and worth as much."""
     best = max(fits, key=lambda each: each.worth)
     of_clean_rows = [each for each in fits if each.kind.zones is None]
-    if best.kind.zones is None or not of_clean_rows:
+    if best.kind.zones is None or not of_clean_rows or best.model.total < FEWEST_ROWS:
         return best
     clean = max(of_clean_rows, key=lambda each: each.worth)
     to_show = PER_ROW_ASIDE * (1.0 - best.model.share) * best.model.total

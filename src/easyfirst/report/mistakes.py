@@ -30,6 +30,7 @@ TAIL_CONSTANT = float(gammaln((TAIL + 1) / 2) - gammaln(TAIL / 2) - 0.5 * np.log
 USUAL_CODES = (-1.0, -9.0, -99.0, -999.0, -9999.0, 9.0, 99.0, 999.0, 9999.0, 99999.0)
 SPIKE = 3  # equal values that make a spike, with at most a third as many others around
 NOTHING = -np.inf
+LEARNED_FACTOR = "by about"  # in the fix of rows that share a factor which is not listed
 MOST_POWER = 300.0  # of ten that a float holds with room to spare
 MISSING_CODE = "treat as missing"  # the fix of a target that holds a code
 
@@ -277,7 +278,7 @@ def common_factor(rows: RowsInQuestion, log_ratio: float, spread: float) -> Mist
     verb = "divide" if factor > 1 else "multiply"
     size = max(factor, 1.0 / factor)
     return Mistake(
-        fix=f"{verb} by about {size:.2g}",
+        fix=f"{verb} {LEARNED_FACTOR} {size:.2g}",
         cause=f"another unit, as in other rows ({'times' if factor > 1 else 'divided by'} "
         f"about {size:.2g})",
         prior=COMMON,

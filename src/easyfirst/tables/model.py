@@ -25,6 +25,7 @@ from easyfirst.estimators.notes import (
     advice_notes,
     choice_note,
 )
+from easyfirst.report.mistakes import LEARNED_FACTOR
 from easyfirst.report.suspects import fixes_of
 from easyfirst.tables.base import TrainingRows, as_table, row_names
 from easyfirst.tables.choosing import chosen, require_known
@@ -255,10 +256,10 @@ class TableModel(TableEstimator):
             return False
         judged = self._judge(rows)
         fixes = fixes_of(findings_of(self.regressor_), judged)
-        n_wrong, n_fixed = (
-            int(np.sum(each)) for each in (judged.is_wrong, fixes.probability >= SURE)
-        )
-        return n_fixed >= MOSTLY_FIXED * max(n_wrong, 1)
+        # A factor that was learned from these rows fits a curve as well.
+        is_listed = np.array([LEARNED_FACTOR not in fix for fix in fixes.fix], dtype=bool)
+        n_fixed = int(np.sum(is_listed & (fixes.probability >= SURE)))
+        return n_fixed >= MOSTLY_FIXED * max(int(np.sum(judged.is_wrong)), 1)
 
     def _transformation(self, fitted: SelfPacedRegressor) -> list[str]:
         """Say what was fitted in place of the target, or should be."""
