@@ -101,7 +101,9 @@ def test_two_dask_workers_give_the_digest_of_one_process(client, settings):
     assert there.predict(np.zeros((3, 20))).shape == (3,)
 
 
-def test_a_thousand_batches_give_the_same_bits_with_as_few_messages(client):
+def test_a_thousand_batches_give_the_same_bits_with_as_few_messages(client, monkeypatch):
+    # As if they were too many rows for the driver to take them.
+    monkeypatch.setattr("easyfirst.consensus.gathered.MOST_ENTRIES", 0)
     rows, pace = corrupted_rows(n=20_000, p=5), Geometric(start=0.5, factor=3.0, ceiling=4.0)
     here, there = (
         SelfPacedRegressor(n_batches=1000, pace=pace, engine=engine).fit(rows.X, rows.y)
@@ -110,6 +112,16 @@ def test_a_thousand_batches_give_the_same_bits_with_as_few_messages(client):
     assert digest(there) == digest(here)
     # One step in a round, one message to each of two workers and one back.
     assert {record.messages for record in there.history_.rounds[1:]} == {4}
+
+
+def test_the_rounds_of_few_rows_send_no_message(client):
+    rows, pace = corrupted_rows(n=2000, p=5), Geometric(start=0.5, factor=3.0, ceiling=4.0)
+    here, there = (
+        SelfPacedRegressor(n_batches=10, pace=pace, engine=engine).fit(rows.X, rows.y)
+        for engine in ("inline", client)
+    )
+    assert digest(there) == digest(here)
+    assert {record.messages for record in there.history_.rounds[1:]} == {0}
 
 
 @pytest.mark.parametrize("loss", [Logistic(), Squared()], ids=repr)

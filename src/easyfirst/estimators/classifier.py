@@ -26,6 +26,7 @@ from easyfirst.estimators import clusters, label_notes, parameters, validation
 from easyfirst.estimators.callback_runner import CallbackRunner
 from easyfirst.estimators.clusters import SharedEngineMixin
 from easyfirst.estimators.fit_note import FitNote
+from easyfirst.estimators.judged_labels import quality_without_evidence
 from easyfirst.estimators.label_reporting import LabelReportingMixin
 from easyfirst.estimators.partial_labels import PartialLabelsMixin
 from easyfirst.estimators.plugin_params import PlugInParamsMixin
@@ -397,6 +398,10 @@ class SelfPacedClassifier(
         self.weights_ = in_row_order(source, [weights for weights, _ in replies])
         codes = in_row_order(source, [codes.astype(np.float64) for _, codes in replies])
         self.suggested_labels_ = self.classes_[codes.astype(np.intp)]
+        if fitted.noise is not None and fitted.noise.is_none:
+            by_model = quality_without_evidence(self.predict_proba(source.X), codes.astype(np.intp))
+            known = False if source.trusted is None else source.trusted
+            self.weights_ = np.where(known, 1.0, by_model)
         if source.rejected is not None:
             self.weights_[source.rejected] = 0.0
         self.selected_ = self.weights_ >= 0.5
