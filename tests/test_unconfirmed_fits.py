@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LinearRegression
 
 from easyfirst import SelfPacedRegressor
 from easyfirst.consensus.telling import telling_of
@@ -89,3 +90,17 @@ def test_mistakes_that_scatter_are_no_second_population(seed):
     wrong = rng.random(400) < 0.25
     y = X @ [1.0, -1.0, 0.5] + rng.normal(size=400) + wrong * rng.uniform(-30.0, 30.0, 400)
     assert SelfPacedRegressor().fit(X, y).doubts_ == ()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_later_years_of_what_grows_are_not_taken_for_mistakes_in_x(seed):
+    rng = np.random.default_rng(300 + seed)
+    year = np.arange(104.0)
+    money = np.where(year < 58, 50 + 0.35 * year, 70 * np.exp(0.045 * (year - 58)))
+    output = np.where(year < 58, 1400 + 28 * year, 3000 + 75 * (year - 58))
+    X = np.column_stack([money, 3 + 0.05 * year + rng.normal(size=104)])
+    y = output + 100 * rng.normal(size=104)
+    model, plain = SelfPacedRegressor().fit(X, y), LinearRegression().fit(X, y)
+    missed, by_plain = (np.mean(np.abs(y - each.predict(X))) for each in (model, plain))
+    assert missed < 1.1 * by_plain
+    assert np.mean(~model.selected_) < 0.1

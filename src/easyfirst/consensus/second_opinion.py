@@ -46,6 +46,7 @@ TIGHT = 3.0  # scales of the closer fit's misses
 FOR_NOTHING = 0.001  # how much larger it may be with rows weighed by precision
 MAJORITY = 0.5
 LEAST_DENSITY = 1e-300
+MOST_FAR = 1.0 / 3.0  # of the rows: more that are far out in X are a part of the table
 SET_ASIDE = 0.05  # of the rows that are not far out: fewer may be by mistakes in X alone
 NEARBY, FEW_NEARBY = 12.0, 0.1  # scales, and the share of rows set aside that lies within
 NO_DOUBT = 0.02  # of the rows set aside might be clean, where these are a bump beside a gap
@@ -201,6 +202,7 @@ def _may_be_by_accident(found: SampleFit, rows: NDArray[np.intp]) -> bool:
     """Return whether the rows that a fit sets aside may be as right as those that it keeps.
 
     Not where nearly all of them are far out in X: mistakes in X put rows there and nowhere else.
+    But more than a third of all rows are a part of the table, such as later years of what grows.
     Nor where they are a bump beside a gap, which no model but this one has: a part of the table
     that was shifted as a whole, whether or not X tells which. Nor where hardly any lies near the
     others: tails and curves lead away step by step, another unit does not. Few rows cannot tell.
@@ -209,12 +211,17 @@ def _may_be_by_accident(found: SampleFit, rows: NDArray[np.intp]) -> bool:
     if len(rows) < _fewest(sample):
         return False
     weights, counts = sample.weights(fit), sample.counts
-    inside = rows if found.far is None else rows[~found.far[rows]]
-    aside = float(counts[inside] @ (weights[inside] < 0.5))
-    if not aside > SET_ASIDE * float(counts[inside].sum()):
+    is_aside = weights[rows] < 0.5
+    if not is_aside.any():
+        return False
+    is_far = np.zeros(len(rows), dtype=bool) if found.far is None else found.far[rows]
+    if np.average(is_aside & is_far, weights=counts[rows]) > MOST_FAR:
+        return True
+    inside, holds_most = rows[~is_far], fit.mixture.share >= MAJORITY
+    aside = float(counts[inside] @ is_aside[~is_far])
+    if holds_most and not aside > SET_ASIDE * float(counts[inside].sum()):
         return False
     off = np.abs(sample.residual(sample.part(rows), fit.solution.z)) / fit.mixture.scale
-    is_aside, holds_most = weights[rows] < 0.5, fit.mixture.share >= MAJORITY
     near = np.average(off[is_aside] < NEARBY, weights=counts[rows][is_aside])
     unsure = (counts @ np.minimum(weights, 1.0 - weights)) / (counts @ (1.0 - weights))
     is_bump = unsure < NO_DOUBT and _stands_apart(found, weights)
