@@ -43,6 +43,9 @@ PRICE = 1.0  # of a parameter, in log-likelihood, on top of half the logarithm o
 # Likewise of a row that is called corrupted. Real mistakes are told apart by twice as much or more;
 # less is the difference between one shape of long tails and another.
 PER_ROW_ASIDE = 0.12
+# Degrees of freedom of noise by itself: with fewer, it is noise beside mistakes, unless one side is
+# as many times as wide as the other, which mistakes are less often than noise.
+HEAVIEST_TAILS, CLEAR_SKEW = 2.5, 2.0
 FEWEST_ROWS = 40  # that can tell long tails from wrong rows
 STEPS = 0.005  # log-likelihood per row that steps near the center have to gain on a flat part
 
@@ -95,7 +98,12 @@ def fit_noise(
 def _chosen(fits: Sequence[FittedNoise]) -> FittedNoise:
     """Return the model of the highest worth, or one by which no row is wrong and worth as much."""
     best = max(fits, key=lambda each: each.worth)
-    of_clean_rows = [each for each in fits if each.kind.zones is None]
+    of_clean_rows = [
+        each
+        for each in fits
+        if each.kind.zones is None
+        and (each.model.dof >= HEAVIEST_TAILS or each.model.skew >= CLEAR_SKEW)
+    ]
     if best.kind.zones is None or not of_clean_rows or best.model.total < FEWEST_ROWS:
         return best
     clean = max(of_clean_rows, key=lambda each: each.worth)

@@ -96,7 +96,7 @@ def reason(model: Any, judged: JudgedLabels, row: int) -> str:
     if not hasattr(model, "label_noise_"):
         chance = f"the model gives it a probability of {percent(float(judged.quality[row]))}"
     if given == suggested:
-        return f"given {visible(given)}, which is the most likely label: {chance}"
+        return f"given {visible(given)}, and nothing says that it is wrong: {chance}"
     return f"given {visible(given)}, most likely {visible(suggested)}: {chance}"
 
 
