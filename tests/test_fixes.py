@@ -453,3 +453,17 @@ def test_true_values_lie_as_far_as_those_of_clean_rows_and_on_the_same_side():
     assert above > below + 2.0
     grid = np.linspace(-60.0, 60.0, 24_001)
     assert np.trapezoid(np.exp(skewed.log_density(grid)), grid) == pytest.approx(1.0, abs=0.02)
+
+
+def test_values_drawn_evenly_from_anywhere_are_without_a_rule_on_a_logarithm_too():
+    with_fix = flagged = 0
+    for seed in range(4300, 4304):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(400, 3))
+        y = np.exp(5.0 + X @ [0.5, 0.3, -0.2] + 0.1 * rng.normal(size=400)).round()
+        wrong = rng.random(400) < 0.1
+        y[wrong] = rng.uniform(1.0, 5.0 * y.max(), wrong.sum()).round()
+        model = SelfPacedRegressor(target_transform="log").fit(X, np.maximum(y, 1.0))
+        found = model.suspects(X, np.maximum(y, 1.0))
+        with_fix, flagged = with_fix + found["likely_fix"].notna().sum(), flagged + len(found)
+    assert with_fix <= 0.08 * flagged

@@ -18,6 +18,7 @@ from easyfirst.report.digits import resolution
 from easyfirst.report.lesson import Lesson, learned
 from easyfirst.report.mistakes import (
     FACTORS,
+    LEARNED_FACTOR,
     RowsInQuestion,
     SwapPartner,
     as_matrix,
@@ -31,7 +32,10 @@ from easyfirst.transforms import IDENTITY, TargetTransform
 SUGGESTED = 0.4  # probability from which a fix is named: nothing else says as much ...
 LARGE = 5.0  # ... of an error of at least so many noise scales: smaller ones fit too much
 # A long tail on one side looks like a small factor, for which its rows vouch together.
-CLEAR, SUGGESTED_NEARBY = 8.0, 0.8  # noise scales below which a fix must be more probable
+CLEAR, SUGGESTED_NEARBY = (
+    8.0,
+    0.8,
+)  # noise scales below which a fix must be more probable; as must a learned factor
 FEWEST_ALIKE = 3  # places of a value before it can be a habit of the table
 MOST_LEARNED = 5_000  # rows, evenly spread, from which the counts are learned
 BLOCK_ROWS = 20_000
@@ -153,6 +157,7 @@ def _rows(
         equal=np.maximum(equal, 1.0),
         nearby=nearby - equal,
         clean_range=(float(rest[0]), float(rest[-1])) if rest.size else None,
+        whole_range=(float(table[0]), float(table[-1])) if rest.size else None,
         clean_nearby=np.maximum(nearby - wrong_nearby, 0.0),
         equal_if_scaled=_equal_if_scaled(table, given),
         repeated=_repeated(whole, given),
@@ -222,7 +227,9 @@ def _chosen(rows: RowsInQuestion, lesson: Lesson, belief: Matrix | None = None) 
     agree = (which == which[best][:, None]) & ((values == value) | np.isnan(value))
     probability = np.sum(np.where(agree, probable, 0.0), axis=1)
     large, clear = (rows.off >= size * rows.scale for size in (LARGE, CLEAR))
-    needed = np.where(clear, SUGGESTED, SUGGESTED_NEARBY)
+    # Among many errors without a rule, some factor always suits a few.
+    is_learned = np.array([LEARNED_FACTOR in kinds[place].fix for place in named])[best]
+    needed = np.where(clear & ~is_learned, SUGGESTED, SUGGESTED_NEARBY)
     found = Fixes.none(rows.given.size)
     for row in np.flatnonzero((probability >= needed) & large):
         kind, fixed = kinds[named[best[row]]], float(value[row, 0])

@@ -95,6 +95,8 @@ class RowsInQuestion:
         How many that look clean have one within three noise scales of it.
     clean_range
         The least and the largest value of rows that look clean; none if there are none.
+    whole_range
+        The least and the largest value of all rows; none if all of them look wrong.
     n_rows, n_wrong
         Rows of the whole table, and how many of them look wrong.
     step
@@ -119,6 +121,7 @@ class RowsInQuestion:
     clean_nearby: Vector
     usual_share: float
     clean_range: tuple[float, float] | None
+    whole_range: tuple[float, float] | None
     n_rows: int
     n_wrong: int
     step: float
@@ -159,11 +162,18 @@ class RowsInQuestion:
     @cached_property
     def log_range(self) -> Vector:
         """The log density of the given values, if any value is as likely that a clean row has."""
-        if self.clean_range is None or self.clean_range[0] == self.clean_range[1]:
+        return self._log_even(self.clean_range)
+
+    @cached_property
+    def log_whole_range(self) -> Vector:
+        """The same, if any value is as likely that some row has."""
+        return self._log_even(self.whole_range)
+
+    def _log_even(self, among: tuple[float, float] | None) -> Vector:
+        if among is None or not 0.0 < among[1] - among[0] < np.inf:
             return np.full(self.given.size, NOTHING)
-        low, high = self.clean_range
-        inside = (self.given >= low) & (self.given <= high)
-        return np.where(inside, -np.log(high - low), NOTHING)
+        inside = (self.given >= among[0]) & (self.given <= among[1])
+        return np.where(inside, -np.log(among[1] - among[0]), NOTHING)
 
     def some(self, rows: NDArray[np.intp]) -> RowsInQuestion:
         """Return some of these rows."""

@@ -23,9 +23,9 @@ from easyfirst.report.mistakes import ANY_SIZE, NOTICED, Mistake, RowsInQuestion
 
 SIZES = 0.5 * 2.0 ** np.arange(24)  # in noise scales beyond where errors are noticed
 RATIOS = 0.35 * 2.0 ** np.arange(7)  # in logarithms, of given over predicted values in each part
-PARTS = 2 * SIZES.size + 2 * RATIOS.size + 3
+PARTS = 2 * SIZES.size + 2 * RATIOS.size + 4
 WITHOUT_RULE, BY_RULE = 1.0, 6.0  # rows of the prior
-BY_RATIO, BY_COLUMN, BY_RANGE, BY_ANYTHING = 0.1, 0.1, 0.1, 0.05  # of the former
+BY_RATIO, BY_COLUMN, BY_RANGE, BY_WHOLE, BY_ANYTHING = 0.1, 0.1, 0.1, 0.01, 0.05  # of the former
 ROUNDS = 40
 MOST_RATIO = 1e100  # of densities
 
@@ -52,14 +52,15 @@ class Smooth:
         by_ratio *= np.where(known, per_ratio, 0.0)[:, None]
         column = np.exp(rows.log_column - rows.log_reference)[:, None]
         evenly = np.exp(rows.log_range - rows.log_reference)[:, None]
+        anywhere = np.exp(rows.log_whole_range - rows.log_reference)[:, None]
         broad = np.full(column.shape, 0.5 / ANY_SIZE)
         first = 2 * SIZES.size
         place = [
             SIZES.size * above[:, None] + np.arange(SIZES.size),
             first + RATIOS.size * above[:, None] + np.arange(RATIOS.size),
-            np.broadcast_to([PARTS - 3, PARTS - 2, PARTS - 1], (above.size, 3)),
+            np.broadcast_to(np.arange(PARTS - 4, PARTS), (above.size, 4)),
         ]
-        density = [by_size, by_ratio, column, evenly, broad]
+        density = [by_size, by_ratio, column, evenly, anywhere, broad]
         return cls(np.concatenate(place, axis=1), np.concatenate(density, axis=1))
 
 
@@ -72,9 +73,13 @@ def prior_places() -> Vector:
     """Return the rows of the prior in each part: each order of magnitude alike."""
     size = np.full(SIZES.size, 0.5 / SIZES.size)
     ratio = np.full(RATIOS.size, 0.5 / RATIOS.size)
-    rest = 1.0 - BY_RATIO - BY_COLUMN - BY_RANGE - BY_ANYTHING
+    rest = 1.0 - BY_RATIO - BY_COLUMN - BY_RANGE - BY_WHOLE - BY_ANYTHING
     return WITHOUT_RULE * np.concatenate(
-        [rest * size, rest * size, *[BY_RATIO * ratio] * 2, [BY_COLUMN, BY_RANGE, BY_ANYTHING]]
+        [
+            *[rest * size] * 2,
+            *[BY_RATIO * ratio] * 2,
+            [BY_COLUMN, BY_RANGE, BY_WHOLE, BY_ANYTHING],
+        ]
     )
 
 
