@@ -425,7 +425,8 @@ its rows earn it, by evidence beyond what chance gives; else only a coincidence 
 by itself is taken for it. How values are written is evidence too: 381 is 150 times 2.54, and few
 other values of a column of whole numbers are. A fix is named from a probability of
 0.4 on (0.8 for a learned factor, and where the error is below eight noise scales), and
-only for errors of at least five noise scales. `likely_fix`, `fixed_value` and `fix_probability` are its columns in
+only for errors of at least five noise scales.
+`likely_fix`, `fixed_value` and `fix_probability` are its columns in
 `model.suspects`, `suspects.csv`, `rows.parquet` and the report; `easyfirst.report.likely_fixes` is
 the function behind them, for any model.
 
