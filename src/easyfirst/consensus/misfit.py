@@ -13,13 +13,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from easyfirst.consensus.asked_rows import spread_rows
 from easyfirst.consensus.extrapolation import Bounds
-from easyfirst.consensus.second_opinion import (
-    Opinion,
-    RobustRows,
-    may_be_second_guessed,
-    spread_rows,
-)
+from easyfirst.consensus.robust_rows import RobustRows
+from easyfirst.consensus.second_opinion import Opinion, may_be_second_guessed
 from easyfirst.consensus.starts import SampleFit
 from easyfirst.contracts import Matrix, Vector
 from easyfirst.noise import NoiseModel, ScaleRule

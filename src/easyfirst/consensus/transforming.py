@@ -13,9 +13,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from easyfirst.consensus.asked_rows import spread_rows
 from easyfirst.consensus.noise_rounds import NoiseState
+from easyfirst.consensus.robust_rows import RobustRows
 from easyfirst.consensus.sample import SCREENED_FEATURES
-from easyfirst.consensus.second_opinion import Opinion, RobustRows, spread_rows
+from easyfirst.consensus.second_opinion import Opinion
 from easyfirst.consensus.starts import SampleFit
 from easyfirst.contracts import Vector
 from easyfirst.noise import Kind
