@@ -44,6 +44,14 @@ def test_several_codes_are_found_together():
     assert find_codes(np.concatenate([answers, [97] * 5, [98] * 4, [99] * 9])) == (97, 98, 99)
 
 
+@pytest.mark.parametrize("count", [5, 40])
+def test_minus_one_beside_small_counts_that_begin_at_one_is_a_code(count):
+    rooms = np.random.default_rng(0).integers(1, 6, 400).astype(float)
+    assert find_codes(with_code(rooms, -1, count)) == (-1.0,)
+    floors = rooms - 1.0  # -1 is the basement
+    assert find_codes(with_code(floors, -1, count)) == ()
+
+
 def test_a_code_of_other_columns_needs_less_evidence():
     skewed = np.random.default_rng(0).lognormal(5, 1, 500)
     values = with_code(np.minimum(skewed, 700), 999, 30)

@@ -40,6 +40,7 @@ APART = 5.0  # usual steps between values, beyond which a gap shows without such
 LEAST_DIFFERENT = (
     10  # different values in the rest, for a code below numbers that are never negative
 )
+LEAST_STEPS = 3  # whole numbers from one on, which do not make a scale with -1 as its other end
 SAMPLE = 50_000  # values among which candidates are looked for
 LIMITS = {32767.0, -32768.0, 65535.0, 2147483647.0, -2147483648.0, 4294967295.0}
 SIGNED = {-1.0, -9.0, -99.0, -999.0, -9999.0, -99999.0, -999999.0}
@@ -121,10 +122,19 @@ def stands_out(code: float, values: Vector, rest: Vector, known: Collection[floa
         return True
     if count < LEAST_EQUAL_NEAR:
         return False
+    if _is_below_numbers_from_one(code, rest):
+        return True
     allowed = (
         below or (code in known and distance >= NEAR * width) or _is_all_nines(code, rest, count)
     )
     return allowed and np.unique(rest).size >= LEAST_DIFFERENT and _is_higher(code, rest, count)
+
+
+def _is_below_numbers_from_one(code: float, rest: Vector) -> bool:
+    """Whether a column counts from one: -1 is then no step of its scale, for 0 would be one too."""
+    if code not in SIGNED or rest.min() < 1.0 or np.any(rest != np.rint(rest)):
+        return False
+    return bool(np.unique(rest).size >= LEAST_STEPS)
 
 
 def _is_all_nines(code: float, rest: Vector, count: int) -> bool:
