@@ -350,6 +350,34 @@ def test_values_below_a_tenth_of_the_prediction_are_named_in_wide_noise():
     assert fixes.fix.tolist() == ["multiply by 10"] * 8
 
 
+def test_a_minus_in_a_column_of_positive_numbers_is_a_wrong_sign():
+    """Noise is so wide and skewed that errors without a rule would explain the values as well."""
+    rng = np.random.default_rng(3)
+    predicted = rng.uniform(60.0, 400.0, 1500)
+    scale = 20.0 + 0.3 * predicted
+    # Gamma values around the prediction, with the standard deviation that `scale` says.
+    shape = np.square(predicted / scale)
+    truth = np.maximum(rng.gamma(shape, predicted / shape).round(), 1.0)
+    y = np.where(np.arange(1500) < 80, -truth, truth)
+    wrong = (np.arange(1500) < 80) & (np.abs(y - predicted) > 3.5 * scale)
+    rest = ~(np.abs(y - predicted) > 3.5 * scale)
+    clean = ((y - predicted) / scale)[rest]
+    fixes = likely_fixes(y[wrong], predicted[wrong], scale[wrong], others=y, clean=clean).fix
+    large = np.abs(y - predicted)[wrong] > 5.0 * scale[wrong]
+    assert large.sum() >= 8
+    assert np.mean(fixes[large] == "change the sign") >= 0.8
+
+
+def test_a_cap_with_a_wrong_sign_is_no_missing_code():
+    rng = np.random.default_rng(0)
+    clean = np.clip(rng.normal(4.5, 2.0, 500).round(2), 2.0, 5.0)
+    predicted = clean + rng.normal(0.0, 0.3, 500)
+    y = np.where(np.arange(500) < 30, -clean, clean)
+    fixes = likely_fixes(y[:30], predicted[:30], 0.3, others=y).fix
+    assert np.sum(y[:30] == -5.0) >= 3
+    assert set(fixes) == {"change the sign"}
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_a_long_tail_of_clean_rows_is_no_unit_error(seed):
     rng = np.random.default_rng(seed)

@@ -29,13 +29,14 @@ from easyfirst.report.wording import number
 from easyfirst.report.writing import Writing
 from easyfirst.transforms import IDENTITY, TargetTransform
 
-SUGGESTED = 0.4  # probability from which a fix is named: nothing else says as much ...
+SUGGESTED = 0.5  # probability from which a fix is named: nothing else says as much ...
 LARGE = 5.0  # ... of an error of at least so many noise scales: smaller ones fit too much
 # A long tail on one side looks like a small factor, for which its rows vouch together.
 CLEAR, SUGGESTED_NEARBY = (
     8.0,
     0.8,
 )  # noise scales below which a fix must be more probable; as must a learned factor
+MOST_UNUSUAL = 0.05  # share of a sign among rows that look clean; some may be wrong and unnoticed
 FEWEST_ALIKE = 3  # places of a value before it can be a habit of the table
 MOST_LEARNED = 5_000  # rows, evenly spread, from which the counts are learned
 BLOCK_ROWS = 20_000
@@ -148,6 +149,7 @@ def _rows(
     rest = _rest(table, given)
     rest = rest[np.isfinite(rest)]
     writing = Writing.of(rest)
+    sign = _unusual_sign(rest)
     return RowsInQuestion(
         given=given,
         predicted=predicted,
@@ -158,6 +160,8 @@ def _rows(
         nearby=nearby - equal,
         clean_range=(float(rest[0]), float(rest[-1])) if rest.size else None,
         whole_range=(float(table[0]), float(table[-1])) if rest.size else None,
+        unusual_sign=sign,
+        crossing_share=(float(np.sum(sign * rest > 0.0)) + 0.5) / (rest.size + 1.0),
         clean_nearby=np.maximum(nearby - wrong_nearby, 0.0),
         equal_if_scaled=_equal_if_scaled(table, given),
         repeated=_repeated(whole, given),
@@ -180,6 +184,14 @@ def _rest(table: Vector, given: Vector) -> Vector:
     return np.delete(table, np.minimum(first + repeat, table.size - 1))
 
 
+def _unusual_sign(rest: Vector) -> float:
+    """Return the sign that hardly any of the values have; zero if there is none."""
+    for sign in (-1.0, 1.0):
+        if np.sum(sign * rest > 0.0) < MOST_UNUSUAL * rest.size:
+            return sign
+    return 0.0
+
+
 def _between(table: Vector, low: Vector, high: Vector) -> Vector:
     """Return how many of the sorted values lie between bounds, these included."""
     first, last = np.searchsorted(table, low, "left"), np.searchsorted(table, high, "right")
@@ -187,13 +199,13 @@ def _between(table: Vector, low: Vector, high: Vector) -> Vector:
 
 
 def _equal_if_scaled(table: Vector, given: Vector) -> Vector:
-    """Return how many of the sorted values are the given one over or times a listed factor."""
+    """Return how many of the sorted values a listed factor or a wrong sign makes the given one."""
     values, places = np.unique(given, return_inverse=True)
     most = np.zeros(values.size)
-    for factor in FACTORS:
-        for scaled in (values / factor, values * factor):
-            rounding = 1e-9 * np.abs(scaled)
-            most = np.maximum(most, _between(table, scaled - rounding, scaled + rounding))
+    for times in (-1.0, *FACTORS, *(1.0 / factor for factor in FACTORS)):
+        scaled = times * values
+        rounding = 1e-9 * np.abs(scaled)
+        most = np.maximum(most, _between(table, scaled - rounding, scaled + rounding))
     return np.asarray(most[places])
 
 
@@ -229,7 +241,8 @@ def _chosen(rows: RowsInQuestion, lesson: Lesson, belief: Matrix | None = None) 
     large, clear = (rows.off >= size * rows.scale for size in (LARGE, CLEAR))
     # Among many errors without a rule, some factor always suits a few.
     is_learned = np.array([LEARNED_FACTOR in kinds[place].fix for place in named])[best]
-    needed = np.where(clear & ~is_learned, SUGGESTED, SUGGESTED_NEARBY)
+    # A tail ends before zero where values have one sign.
+    needed = np.where((clear | rows.crossed) & ~is_learned, SUGGESTED, SUGGESTED_NEARBY)
     found = Fixes.none(rows.given.size)
     for row in np.flatnonzero((probability >= needed) & large):
         kind, fixed = kinds[named[best[row]]], float(value[row, 0])

@@ -50,6 +50,7 @@ SIGN, SWAP, DIGIT, TRANSPOSED, CODE, COPIED = 0.04, 0.08, 0.35, 0.04, 0.06, 0.03
 COMMON, SHARED = 0.06, 0.06
 KINDS_OF_MISREADING = 0.4, 0.1, 0.4, 0.1  # first digit: alike, any; later ones
 CLOSE_RATIO = 0.1  # difference of logarithms within which a shared factor is a listed one
+N_QUANTILES = 32  # true values by which it is told how many mistakes are noticed
 ANY_SIZE = float(np.log(1e6))  # an error may have each of so many powers of e alike
 
 
@@ -97,6 +98,9 @@ class RowsInQuestion:
         The least and the largest value of rows that look clean; none if there are none.
     whole_range
         The least and the largest value of all rows; none if all of them look wrong.
+    unusual_sign, crossing_share
+        The sign (1 or -1) that hardly any row has which looks clean, 0 if there is none; and how
+        often these have it.
     n_rows, n_wrong
         Rows of the whole table, and how many of them look wrong.
     step
@@ -122,6 +126,8 @@ class RowsInQuestion:
     usual_share: float
     clean_range: tuple[float, float] | None
     whole_range: tuple[float, float] | None
+    unusual_sign: float
+    crossing_share: float
     n_rows: int
     n_wrong: int
     step: float
@@ -175,6 +181,14 @@ class RowsInQuestion:
         inside = (self.given >= among[0]) & (self.given <= among[1])
         return np.where(inside, -np.log(among[1] - among[0]), NOTHING)
 
+    @cached_property
+    def crossed(self) -> NDArray[np.bool_]:
+        """Where the given value has a sign that few right values have, and not the prediction's."""
+        if self.unusual_sign == 0.0:
+            return np.zeros(self.given.size, dtype=bool)
+        changed = self.unusual_sign * self.predicted < 0.0
+        return np.asarray(changed & (self.unusual_sign * self.given > 0.0))
+
     def some(self, rows: NDArray[np.intp]) -> RowsInQuestion:
         """Return some of these rows."""
         own = ("given", "predicted", "scale", "quality", "above")
@@ -194,6 +208,13 @@ class RowsInQuestion:
         far = (self.transform.of(value) - self.transform.of(center).reshape(shape)) / scale
         density = self.truth.log_density(far) - np.log(scale)
         return np.asarray(density + self.transform.log_slope(value))
+
+    def noticed_share(self, times: float) -> float:
+        """Return how many mistakes by a factor would be noticed in these rows."""
+        center = self.transform.of(self.predicted)[:, None]
+        true = self.transform.back(center + self.scale[:, None] * self.truth.quantiles(N_QUANTILES))
+        far = np.abs(distance(self.transform, times * true, self.predicted[:, None]))
+        return float(np.mean(far >= NOTICED * self.scale[:, None]))
 
     def noticed(self, value: Vector) -> NDArray[np.bool_]:
         """Return where the given value is so far from the true one that this is no accident."""
@@ -226,6 +247,8 @@ class Mistake:
 
     One without a `fix` is an error that no rule explains.
 
+    `times` is what true values are multiplied by, None where that is not the mistake.
+
     `fix` says what to do in words; `cause` says what probably happened, with braces where the
     true value goes. `part` is the share of the density that the one true value in `value` has,
     where a kind has several.
@@ -237,6 +260,7 @@ class Mistake:
     log_density: Vector
     value: Vector
     part: Vector
+    times: float | None = None
 
 
 def mistakes_in(rows: RowsInQuestion) -> list[Mistake]:
@@ -295,6 +319,7 @@ def common_factor(rows: RowsInQuestion, log_ratio: float, spread: float) -> Mist
         log_density=density,
         value=_rounded(rows.given / factor, 4),
         part=np.ones(rows.given.size),
+        times=factor,
     )
 
 
@@ -335,7 +360,7 @@ def _factors(rows: RowsInQuestion) -> Iterator[Mistake]:
 def _wrong_sign(rows: RowsInQuestion) -> Mistake:
     whole = np.ones(rows.given.size)
     cause = "the sign is wrong? {} fits"
-    return Mistake("change the sign", cause, SIGN, NOTHING * whole, -rows.given, whole)
+    return Mistake("change the sign", cause, SIGN, NOTHING * whole, -rows.given, whole, times=-1.0)
 
 
 def _factor(
@@ -350,6 +375,7 @@ def _factor(
         log_density=np.full(rows.given.size, NOTHING),
         value=_rounded(rows.given * factor if inverse else rows.given / factor),
         part=np.ones(rows.given.size),
+        times=1.0 / factor if inverse else factor,
     )
 
 

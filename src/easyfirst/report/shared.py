@@ -52,7 +52,9 @@ def shared_by(rows: RowsInQuestion, counts: Vector) -> list[Shared]:
         spread = float(np.hypot(alike[1], center - alike[0]))
         found.append(Shared(True, center, float(np.clip(spread, NARROWEST, WIDEST))))
     reach = SHIFT_REACH * float(np.median(noise))
-    alike = _most_common(rows.given - rows.predicted, noise, counts, reach)
+    # One value in many rows, such as a cap that was scaled, is no shift.
+    _, place, repeats = np.unique(rows.given, return_inverse=True, return_counts=True)
+    alike = _most_common(rows.given - rows.predicted, noise, counts / repeats[place], reach)
     if alike is not None:
         found.append(Shared(False, *alike))
     return found

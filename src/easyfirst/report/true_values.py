@@ -42,6 +42,13 @@ class TrueValues:
         counts = np.histogram(np.clip(_bent(inside), edges[0], edges[-1]), edges)[0]
         return cls(_level(counts + np.array(_prior_bins())))
 
+    def quantiles(self, n: int) -> Vector:
+        """Return distances in noise scales that stand for `n` equally probable parts."""
+        grid = _unbent(np.linspace(-_bent(FARTHEST), _bent(FARTHEST), N_KNOTS))
+        density = np.exp(self.level)
+        mass = np.append(0.0, np.cumsum(0.5 * (density[1:] + density[:-1]) * np.diff(grid)))
+        return np.interp((np.arange(n) + 0.5) / n, mass / mass[-1], grid)
+
     def log_density(self, distance: Vector) -> Vector:
         """Return the log density at distances from the predictions, in noise scales."""
         place = (_bent(distance) / _bent(FARTHEST) + 1.0) * (0.5 * (N_KNOTS - 1))

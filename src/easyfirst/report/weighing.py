@@ -23,26 +23,38 @@ from easyfirst.report.mistakes import ANY_SIZE, NOTICED, Mistake, RowsInQuestion
 
 SIZES = 0.5 * 2.0 ** np.arange(24)  # in noise scales beyond where errors are noticed
 RATIOS = 0.35 * 2.0 ** np.arange(7)  # in logarithms, of given over predicted values in each part
-PARTS = 2 * SIZES.size + 2 * RATIOS.size + 4
+PARTS = 3 * SIZES.size + 2 * RATIOS.size + 4
 WITHOUT_RULE, BY_RULE = 1.0, 6.0  # rows of the prior
 BY_RATIO, BY_COLUMN, BY_RANGE, BY_WHOLE, BY_ANYTHING = 0.1, 0.1, 0.1, 0.01, 0.05  # of the former
+CROSSED = 2  # which of the sets of sizes belongs to errors across zero; 0 and 1: below, above
 ROUNDS = 40
 MOST_RATIO = 1e100  # of densities
 
 
 @dataclass(frozen=True, eq=False)
 class Smooth:
-    """Densities of rows by the parts that they can belong to, and which parts these are."""
+    """Densities of rows by the parts that they can belong to, which parts these are, the prior.
+
+    Errors below the prediction, above it, and across zero to the less usual sign of the column are
+    different parts: few things put a minus before a price.
+    """
 
     place: NDArray[np.intp]
     density: Matrix
+    prior: Vector
 
     @classmethod
-    def of(cls, rows: RowsInQuestion) -> Smooth:
-        """Return densities over the reference."""
+    def of(cls, rows: RowsInQuestion, may_cross: bool = True) -> Smooth:
+        """Return densities over the reference.
+
+        Unless errors may cross zero, their sizes do not explain those that do.
+        """
         size = (rows.error / rows.scale)[:, None]
         by_size = _half_normal(np.maximum(size - NOTICED, 0.0), SIZES) * size
+        if not may_cross:
+            by_size = np.where(rows.crossed[:, None], 0.0, by_size)
         above = (rows.given >= rows.predicted).astype(np.intp)
+        side = np.where(rows.crossed, CROSSED, above)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             ratio = np.log(np.abs(rows.given / rows.predicted))
             per_ratio = np.exp(-np.log(np.abs(rows.given)) - rows.log_reference)
@@ -54,14 +66,15 @@ class Smooth:
         evenly = np.exp(rows.log_range - rows.log_reference)[:, None]
         anywhere = np.exp(rows.log_whole_range - rows.log_reference)[:, None]
         broad = np.full(column.shape, 0.5 / ANY_SIZE)
-        first = 2 * SIZES.size
+        first = 3 * SIZES.size
         place = [
-            SIZES.size * above[:, None] + np.arange(SIZES.size),
+            SIZES.size * side[:, None] + np.arange(SIZES.size),
             first + RATIOS.size * above[:, None] + np.arange(RATIOS.size),
             np.broadcast_to(np.arange(PARTS - 4, PARTS), (above.size, 4)),
         ]
         density = [by_size, by_ratio, column, evenly, anywhere, broad]
-        return cls(np.concatenate(place, axis=1), np.concatenate(density, axis=1))
+        prior = prior_places(rows)
+        return cls(np.concatenate(place, axis=1), np.concatenate(density, axis=1), prior)
 
 
 def _half_normal(value: Matrix, scales: NDArray[np.floating]) -> Matrix:
@@ -69,14 +82,18 @@ def _half_normal(value: Matrix, scales: NDArray[np.floating]) -> Matrix:
     return np.asarray(density)
 
 
-def prior_places() -> Vector:
-    """Return the rows of the prior in each part: each order of magnitude alike."""
+def prior_places(rows: RowsInQuestion) -> Vector:
+    """Return the rows of the prior in each part: each order of magnitude alike.
+
+    Errors rarely cross zero where few right values have that sign.
+    """
     size = np.full(SIZES.size, 0.5 / SIZES.size)
     ratio = np.full(RATIOS.size, 0.5 / RATIOS.size)
     rest = 1.0 - BY_RATIO - BY_COLUMN - BY_RANGE - BY_WHOLE - BY_ANYTHING
     return WITHOUT_RULE * np.concatenate(
         [
             *[rest * size] * 2,
+            rest * size * rows.crossing_share,
             *[BY_RATIO * ratio] * 2,
             [BY_COLUMN, BY_RANGE, BY_WHOLE, BY_ANYTHING],
         ]
@@ -129,7 +146,7 @@ def fitted(
     smooth: Smooth, density: Matrix, matter: Vector, prior: Vector, earned: list[int]
 ) -> Mixture:
     """Fit the mixture by expectation maximisation; kinds that were not earned stay as they are."""
-    usual, total = prior_places(), float(matter.sum())
+    usual, total = smooth.prior, float(matter.sum())
     rare = prior.copy()
     rare[earned] = 0.0
     held, own, own_prior = density @ rare, density[:, earned], prior[earned]
