@@ -97,7 +97,8 @@ def test_every_callback_is_told_the_end_though_one_fails_there(rows):
 def test_a_heading_in_another_encoding_is_a_mistake_of_the_data(tmp_path):
     path = tmp_path / "table.csv"
     path.write_bytes("größe,y\n1,2\n2,4\n3,7\n".encode("latin-1"))
-    result = run("fit", path, "--target", "y", "--output", tmp_path / "out")
+    options = ("--target", "y", "--encoding", "utf-8", "--output", tmp_path / "out")
+    result = run("fit", path, *options)
     assert result.exit_code == 3
     assert "--encoding latin-1" in result.output
 

@@ -72,8 +72,11 @@ class Mistake:
 FIT = "fit data.csv -t price"
 
 READING = {
-    "UTF-16 unsaid": Mistake(
-        FIT, DATA, "say so with --encoding utf-16", {"data.csv": GOOD.encode("utf-16")}
+    "UTF-16 under another name": Mistake(
+        f"{FIT} --encoding utf-8",
+        DATA,
+        "say so with --encoding utf-16",
+        {"data.csv": GOOD.encode("utf-16")},
     ),
     "a missing file": Mistake("fit none.csv -t y", DATA, "none.csv does not exist"),
     "a misspelt file": Mistake(
@@ -173,10 +176,16 @@ READING = {
     ),
     "no heading": Mistake(FIT, DATA, "has no heading", {"data.csv": "1,2.5\n3,4\n"}),
     "another encoding of the values": Mistake(
-        FIT, DATA, "(see column 'ort')", {"data.csv": "ort,price\nKöln,1\n".encode("latin-1")}
+        f"{FIT} --encoding utf-8",
+        DATA,
+        "(see column 'ort')",
+        {"data.csv": "ort,price\nKöln,1\n".encode("latin-1")},
     ),
     "another encoding of the heading": Mistake(
-        FIT, DATA, "--encoding latin-1", {"data.csv": "größe,price\nä,1\n".encode("latin-1")}
+        f"{FIT} --encoding utf-8",
+        DATA,
+        "--encoding latin-1",
+        {"data.csv": "größe,price\nä,1\n".encode("latin-1")},
     ),
     "an encoding that does not exist": Mistake(
         f"{FIT} --encoding klingon", DATA, "not the name of a text encoding", {"data.csv": GOOD}

@@ -425,6 +425,29 @@ FORMATS = {
     "a line that names the delimiter": Messy(
         content("data.csv", lambda f: b"sep=;\n" + csv(f, sep=";"))
     ),
+    "Latin 1 from a spreadsheet": Messy(
+        content("data.csv", lambda f: csv(f.replace("Ulm", "Köln")).decode().encode("latin-1")),
+        says=("read as Windows-1252 (Latin-1)",),
+    ),
+    "a euro sign of Windows": Messy(
+        content(
+            "data.csv",
+            lambda f: csv(f.assign(rent=written(f["rent"], after=" €"))).decode().encode("cp1252"),
+        ),
+        says=("read as Windows-1252 (Latin-1)", "unit 'eur'"),
+    ),
+    "UTF-16 with its mark": Messy(
+        content("data.csv", lambda f: csv(f, sep="\t").decode().encode("utf-16")),
+        says=("read as UTF-16",),
+    ),
+    "Latin 1, compressed": Messy(
+        content(
+            "data.csv.gz",
+            lambda f: gzip.compress(csv(f.replace("Ulm", "Köln")).decode().encode("latin-1")),
+        ),
+        "fit data.csv.gz -t rent",
+        says=("read as Windows-1252 (Latin-1)",),
+    ),
     "a byte-order mark and spaces in the heading": Messy(
         content(
             "data.csv",

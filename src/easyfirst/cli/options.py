@@ -101,7 +101,11 @@ def reading_options(command: Decorated) -> Decorated:
             metavar="MARK",
             help="Decimal mark: . or , [default: inferred from the values].",
         ),
-        click.option("--encoding", default="utf-8", show_default=True, help="Text encoding."),
+        click.option(
+            "--encoding",
+            metavar="NAME",
+            help="Text encoding, such as latin-1 [default: inferred from the file].",
+        ),
         click.option(
             "--na",
             multiple=True,
@@ -139,7 +143,7 @@ def table_format(
     delimiter: str | None,
     decimal: str | None,
     thousands: str | None,
-    encoding: str,
+    encoding: str | None,
     na: tuple[str, ...],
     table: str | None,
     sql: str | None,

@@ -20,6 +20,7 @@ from easyfirst.tables.csv_files import PACKED
 from easyfirst.tables.csv_records import CsvText
 from easyfirst.tables.deciding import Decided, Edit
 from easyfirst.tables.decisions import Value
+from easyfirst.tables.encodings import encoding_of
 from easyfirst.tables.errors import TableError, reason, require_column
 from easyfirst.tables.places import Place, find_places
 from easyfirst.tables.reading import TEXT, TableFormat
@@ -77,10 +78,11 @@ def decided_csv(
     """
     (place,) = find_places(data, TEXT)
     raw = _unpacked(place)
-    text = raw.decode(form.encoding)
-    if text.encode(form.encoding) != raw:
+    encoding = form.encoding or encoding_of([raw])
+    text = raw.decode(encoding)
+    if text.encode(encoding) != raw:
         raise TableError(
-            f"{data} cannot be written back unchanged as {form.encoding}; convert it to utf-8, or "
+            f"{data} cannot be written back unchanged as {encoding}; convert it to utf-8, or "
             f"name an output that ends in .parquet"
         )
     records = CsvText.cut(text, table.column_names, table.num_rows, form.delimiter)
@@ -94,7 +96,7 @@ def decided_csv(
         require_column(table, edit.column, "fix")
         cells[edit.row][edit.column] = _changer(edit)
     dropped = set() if keep_wrong else set(decided.rejected)
-    return records.with_cells(cells, dropped).encode(form.encoding)
+    return records.with_cells(cells, dropped).encode(encoding)
 
 
 def _changer(edit: Edit) -> Callable[[str], str]:

@@ -16,6 +16,7 @@ import pyarrow.csv as pa_csv
 
 from easyfirst.report.wording import count
 from easyfirst.tables.csv_records import MOST_REMARKS
+from easyfirst.tables.encodings import UNICODE, blocks_of, encoding_of, note_on
 from easyfirst.tables.errors import TableError, listed, reason
 from easyfirst.tables.kinds import DELIMITER_KEY
 from easyfirst.tables.places import HEAD_BYTES, Place
@@ -45,6 +46,7 @@ def read_csv(place: Place, form: TableFormat, notes: list[str]) -> pa.Table:
     compression = PACKED.get(place.suffixes[-1] if place.suffixes else "")
     if compression is None:
         require_text(place, form)
+    form = with_encoding(place, form, compression, notes)
     lines = first_lines(place, form, compression)
     skipped, delimiter = heading(lines, form)
     if skipped:
@@ -64,10 +66,30 @@ def require_text(place: Place, form: TableFormat) -> None:
             raise TableError(f"{place.name} is {kind}")
     if head.lstrip()[:9].lower().startswith((b"<!doctype", b"<html", b"<?xml")):
         raise TableError(f"{place.name} is a web page or XML; export the table as CSV or Parquet")
-    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) and "16" not in form.encoding:
+    encoding = form.encoding or encoding_of([head])
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) and "16" not in encoding:
         raise TableError(f"{place.name} is UTF-16 text; say so with --encoding utf-16")
-    if b"\x00" in head and "16" not in form.encoding and "32" not in form.encoding:
+    if b"\x00" in head and "16" not in encoding and "32" not in encoding:
         raise TableError(f"{place.name} is not a text file")
+
+
+def with_encoding(
+    place: Place, form: TableFormat, compression: str | None, notes: list[str]
+) -> TableFormat:
+    """Return the format with the encoding that the file shows, unless one was named."""
+    if form.encoding is not None:
+        return form
+    try:
+        with place.stream(compression) as file:
+            encoding = encoding_of(blocks_of(file))
+    except (OSError, pa.ArrowException) as error:
+        raise TableError(f"{place.name} cannot be unpacked: {reason(error)}") from error
+    notes += filter(None, [note_on(place.name, encoding)])
+    return replace(form, encoding=encoding)
+
+
+def _named(form: TableFormat) -> str:
+    return form.encoding or UNICODE
 
 
 def first_lines(place: Place, form: TableFormat, compression: str | None) -> list[str]:
@@ -75,11 +97,11 @@ def first_lines(place: Place, form: TableFormat, compression: str | None) -> lis
     try:
         with place.stream(compression) as file:
             head = file.read(HEAD_BYTES)
-        text = bytes(head).decode(form.encoding, errors="replace")
+        text = bytes(head).decode(_named(form), errors="replace")
     except (OSError, pa.ArrowException) as error:
         raise TableError(f"{place.name} cannot be unpacked: {reason(error)}") from error
     except LookupError:
-        raise TableError(f"{form.encoding!r} is not the name of a text encoding") from None
+        raise TableError(f"{_named(form)!r} is not the name of a text encoding") from None
     return text.removeprefix("\ufeff").splitlines()
 
 
@@ -167,7 +189,7 @@ def _parsed(
         options: dict[str, Any] = {
             "read_options": pa_csv.ReadOptions(
                 use_threads=threads,
-                encoding=form.encoding,
+                encoding=_named(form),
                 block_size=BLOCK_BYTES,
                 skip_rows=skipped,
             ),
@@ -180,9 +202,9 @@ def _parsed(
         except pa.ArrowInvalid as error:
             failure = error
         except LookupError:
-            raise TableError(f"{form.encoding!r} is not the name of a text encoding") from None
+            raise TableError(f"{_named(form)!r} is not the name of a text encoding") from None
         except UnicodeDecodeError as error:
-            raise TableError(f"{place.name} is not {form.encoding} text: {error}") from error
+            raise TableError(f"{place.name} is not {_named(form)} text: {error}") from error
     found = _without_remarks(place, form, delimiter, compression, skipped)
     if found is not None:
         without, remarks = found
@@ -201,7 +223,7 @@ def _without_remarks(
 
     Such lines name a source, say, or the number of rows.
     """
-    if re.match(r"(?i)utf[-_ ]?(16|32)", form.encoding):
+    if re.match(r"(?i)utf[-_ ]?(16|32)", _named(form)):
         return None
     line = _wrong_line(place, form, delimiter, compression, skipped)
     with place.stream(compression) as file:
@@ -210,7 +232,7 @@ def _without_remarks(
         return None
     if lines[line - 2].strip() and lines[line - 2].count(delimiter.encode()) < 2:
         return None  # a row of two values may lack one
-    texts = [each.decode(form.encoding, errors="replace").strip() for each in lines[line - 1 :]]
+    texts = [each.decode(_named(form), errors="replace").strip() for each in lines[line - 1 :]]
     remarks = [text for text in texts if text]
     has_values = (delimiter in _outside_quotes(text) for text in remarks)
     if any(has_values) or not any(re.search(r"[^\W\d_]", text) for text in remarks):
@@ -222,7 +244,7 @@ def _names(
     place: Place, form: TableFormat, compression: str | None, options: dict[str, Any]
 ) -> list[str]:
     """Return the names of the columns."""
-    wrong = f"{place.name} is not {form.encoding} text (see the names of the columns)"
+    wrong = f"{place.name} is not {_named(form)} text (see the names of the columns)"
     try:
         with place.stream(compression) as file, pa_csv.open_csv(file, **options) as reader:
             return list(reader.schema.names)
@@ -249,7 +271,7 @@ def _wrong_line(
     """
     with (
         place.stream(compression) as file,
-        io.TextIOWrapper(file, form.encoding, errors="replace", newline="") as text,
+        io.TextIOWrapper(file, _named(form), errors="replace", newline="") as text,
     ):
         for _ in range(skipped):
             text.readline()
@@ -285,7 +307,7 @@ def explained(
     undecoded = re.search(r"CSV column #(\d+):.*invalid UTF8", message)
     if undecoded:
         return (
-            f"{place.name} is not {form.encoding} text (see column "
+            f"{place.name} is not {_named(form)} text (see column "
             f"{listed([names[int(undecoded.group(1))]])}); name its encoding, for example "
             f"--encoding latin-1"
         )

@@ -18,6 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from easyfirst.tables.csv_records import CsvText
+from easyfirst.tables.encodings import encoding_of
 
 HEADING_LINES = 1  # above the first row
 TEXT_SUFFIXES = (".csv", ".tsv", ".txt")
@@ -50,7 +51,7 @@ class Origins:
 
     @classmethod
     def of(
-        cls, data: str | Path, table: pa.Table, encoding: str, delimiter: str | None = None
+        cls, data: str | Path, table: pa.Table, encoding: str | None, delimiter: str | None = None
     ) -> Self:
         """Return the origins of a table that was read from `data`.
 
@@ -98,7 +99,9 @@ def _with(table: pa.Table, key: bytes, value: bytes) -> pa.Table:
     return table.replace_schema_metadata({**metadata, key: value})
 
 
-def _lines(path: Path, table: pa.Table, encoding: str, delimiter: str | None) -> NDArray[np.intp]:
+def _lines(
+    path: Path, table: pa.Table, encoding: str | None, delimiter: str | None
+) -> NDArray[np.intp]:
     """Return the lines of rows in the one file that they are from."""
     usual = Origins.usual(table.num_rows).lines
     known = (table.schema.metadata or {}).get(LINES_KEY)
@@ -114,7 +117,7 @@ def _lines(path: Path, table: pa.Table, encoding: str, delimiter: str | None) ->
     if n_ends + (not raw.endswith((b"\n", b"\r"))) == table.num_rows + HEADING_LINES:
         return usual
     try:
-        text = raw.decode(encoding)
+        text = raw.decode(encoding or encoding_of([raw]))
     except (UnicodeDecodeError, LookupError):
         return usual
     cut = CsvText.cut(text, table.column_names, table.num_rows, delimiter)

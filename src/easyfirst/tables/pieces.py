@@ -9,7 +9,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from io import BytesIO
 from itertools import groupby, pairwise
@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from easyfirst.errors import BadFileError
 from easyfirst.sources.csv import Lines, line_ranges
 from easyfirst.tables import csv_files
+from easyfirst.tables.encodings import encoding_of, note_on
 from easyfirst.tables.errors import TableError, reason
 from easyfirst.tables.kinds import DELIMITER_KEY
 from easyfirst.tables.origins import HEADING_LINES, Origins
@@ -407,9 +408,12 @@ def _feather(place: Place, form: TableFormat, piece_bytes: int, notes: list[str]
 def _csv(place: Place, form: TableFormat, piece_bytes: int, notes: list[str]) -> _Opened:
     assert place.path is not None
     csv_files.require_text(place, form)
-    wide = re.match(r"(?i)utf[-_ ]?(16|32)", form.encoding)
-    if wide:
-        raise TableError(f"{place.name} is not read in pieces as {form.encoding}: convert it")
+    named = form.encoding or encoding_of([place.head().rpartition(b"\n")[0]])
+    if re.match(r"(?i)utf[-_ ]?(16|32)", named):
+        raise TableError(f"{place.name} is not read in pieces as {named}: convert it")
+    if form.encoding is None:
+        notes += filter(None, [note_on(place.name, named)])
+    form = replace(form, encoding=named)
     lines = csv_files.first_lines(place, form, None)
     skipped, delimiter = csv_files.heading(lines, form)
     start = 0
@@ -420,7 +424,7 @@ def _csv(place: Place, form: TableFormat, piece_bytes: int, notes: list[str]) ->
     n_bytes = place.path.stat().st_size
     usual = max(1, len(place.head()) // max(1, place.head().count(b"\n")))
     size = _rows_per_piece(usual * 10**6, 10**6, piece_bytes)
-    encoding = "utf-8-sig" if form.encoding.lower() in ("utf-8", "utf8") else form.encoding
+    encoding = "utf-8-sig" if named.lower() in ("utf-8", "utf8") else named
     try:
         found = line_ranges(str(place.path), size, delimiter, start, encoding)
     except (BadFileError, OSError, LookupError) as error:

@@ -55,7 +55,7 @@ class TableFormat:
         The marks in numbers that are text. None: numbers with a decimal point are converted, and
         all others stay text.
     encoding
-        The encoding of text.
+        The encoding of text. None: UTF-8, or what the file shows (`tables.encodings`).
     missing
         Texts that mean a missing value, besides the usual ones (empty, NA, NaN, null, ...).
     table
@@ -66,7 +66,7 @@ class TableFormat:
 
     delimiter: str | None = None
     decimal: str | None = None
-    encoding: str = "utf-8"
+    encoding: str | None = None
     missing: tuple[str, ...] = ()
     thousands: str | None = None
     table: str | None = None
