@@ -1,4 +1,4 @@
-"""The encoding of a text file, where nobody named it: what is told, and that lines and fixes follow."""
+"""The encoding of a text file where nobody named it, and that names, values and lines follow."""
 
 import pytest
 

@@ -139,7 +139,8 @@ def response(table: pa.Table, target: str, reading: Reading) -> Response:
     odd = values.odd_values(column, reading, given)
     if odd is not None:
         require_rare(odd, target)
-    return response_of(column, given, reading).without_totals(total_rows(table, target))
+    found = response_of(column, given, reading)
+    return found.without_totals(total_rows(table, target, found.y))
 
 
 def require_rare(odd: values.TextsAmongNumbers, target: str) -> None:
