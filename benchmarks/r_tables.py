@@ -65,7 +65,10 @@ def problems(folder: Path, only: list[str], is_target: Callable[[pd.Series], boo
         for target in rng.permutation(targets)[:2] if len(table) >= LEAST_ROWS else ():
             texts = table.drop(columns=target).select_dtypes(exclude="number")
             many = [name for name in texts if texts[name].nunique() > LEVELS]
-            X = pd.get_dummies(table.drop(columns=[target, *many]), drop_first=True, dtype=float)
+            others = table.drop(columns=[target, *many])
+            if others.empty:
+                continue
+            X = pd.get_dummies(others, drop_first=True, dtype=float)
             X = X.loc[:, X.nunique() > 1].iloc[:, :MOST_COLUMNS].to_numpy(float)
             if 1 <= X.shape[1] <= len(X) / 5 and np.isfinite(X).all():
                 yield f"{path.stem}:{target}", X, table[target].to_numpy()

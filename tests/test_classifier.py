@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse as sp
 from scipy.special import expit
 from sklearn.datasets import load_digits
+from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score, log_loss
@@ -19,7 +20,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import easyfirst
 from easyfirst import SelfPacedClassifier
-from easyfirst.consensus import label_judging
+from easyfirst.consensus import label_models
 from easyfirst.consensus.label_evidence import evidence_of_levels
 from easyfirst.consensus.label_noise import (
     LabelNoise,
@@ -30,7 +31,7 @@ from easyfirst.consensus.label_noise import (
 from easyfirst.engines import Inline, Threads
 from easyfirst.errors import ModelFileError, NoSingleModelWarning
 from easyfirst.local import labels
-from easyfirst.local.label_judge import FOLDS, folds_of, without_noise
+from easyfirst.local.label_judge import FOLDS, Forest, folds_of, without_noise
 from easyfirst.local.labels import expected_counts
 from easyfirst.penalties import Lasso, Ridge
 from easyfirst.schedules import Geometric, Quantile
@@ -245,7 +246,7 @@ def test_boosters_are_fitted_where_linear_models_miss_something(is_curved, fits)
     score = 4.0 * (np.square(X).sum(axis=1) - 2.5) if is_curved else 2.0 * X.sum(axis=1)
     right = (score + rng.logistic(size=12_000) > 0).astype(int)
     given = np.where(rng.random(12_000) < 0.2, 1 - right, right)
-    with mock.patch.object(label_judging, "_booster", wraps=label_judging._booster) as booster:
+    with mock.patch.object(label_models, "booster", wraps=label_models.booster) as booster:
         model = SelfPacedClassifier().fit(X, given)
     assert booster.call_count == fits
     np.testing.assert_allclose(model.label_noise_[[0, 1], [1, 0]], 0.2, atol=0.05)
@@ -509,6 +510,43 @@ def test_flips_level_off_what_overlap_does_not(rates):
     np.testing.assert_allclose(model.label_noise_[[0, 1], [1, 0]], rates, atol=0.1)
     clean = SelfPacedClassifier(n_jobs=1).fit(X, right)
     assert clean.selected_.all()
+
+
+# Of so many, the rates are in doubt in some samples, as they should be.
+@pytest.mark.parametrize("seed", [21, 22])
+@pytest.mark.filterwarnings("ignore::easyfirst.errors.NoSingleModelWarning")
+def test_four_labels_in_ten_may_be_flipped(seed):
+    # A forest knows a sphere of which boosters see little through so many flips.
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((4000, 8))
+    right = np.sum(np.square(X[:, :4]), axis=1) > 3.4
+    given = right ^ (rng.random(4000) < 0.4)
+    model = SelfPacedClassifier(n_jobs=1).fit(X, given)
+    assert model.corrupted_fraction_ == pytest.approx(0.4, abs=0.05)
+    assert average_precision_score(given != right, 1.0 - model.weights_) > 0.8
+
+
+def test_a_linear_model_with_flips_inside_shows_levels():
+    rng = np.random.default_rng(32)
+    X = rng.standard_normal((4000, 20))
+    right = X[:, :10].sum(axis=1) > 0
+    given = right ^ (rng.random(4000) < 0.38)
+    model = SelfPacedClassifier(n_jobs=1).fit(X, given)
+    np.testing.assert_allclose(model.label_noise_[[0, 1], [1, 0]], 0.38, atol=0.05)
+
+
+def test_a_forest_takes_columns_of_any_unit():
+    rng = np.random.default_rng(24)
+    X = rng.standard_normal((600, 3))
+    codes = (X[:, 0] > 0).astype(int)
+    moved = X * [1e200, 1.0, 1e-200] + [0.0, 1e9, 0.0]
+    moved = np.column_stack([moved, np.full(600, 3.0)])
+    trees = [ExtraTreesClassifier(20, min_samples_leaf=5, random_state=0) for _ in range(2)]
+    plain = Forest.of(trees[0], np.column_stack([X, np.full(600, 3.0)]), codes, None)
+    far = Forest.of(trees[1], moved, codes, None)
+    same = plain.predict_proba(np.column_stack([X, np.full(600, 3.0)]))
+    np.testing.assert_allclose(far.predict_proba(moved), same, atol=0.1)
+    far.predict_proba(np.full((1, 4), 1e300))  # further out than any row that was seen
 
 
 def test_two_clouds_far_apart_show_their_flips_without_rows_between():

@@ -24,7 +24,8 @@ from easyfirst.consensus.label_fit import (
     fit_labels,
     penalty_of,
 )
-from easyfirst.consensus.label_judging import SAMPLE_ROWS, Judged, in_coordinates, judge_labels
+from easyfirst.consensus.label_judging import SAMPLE_ROWS, Judged, judge_labels
+from easyfirst.consensus.label_models import in_coordinates
 from easyfirst.consensus.label_noise import LabelNoise
 from easyfirst.consensus.rounds import OnRound
 from easyfirst.consensus.sample import joined_rows

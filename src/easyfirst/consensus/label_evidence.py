@@ -141,26 +141,44 @@ def _may_have_clouds(chance: Vector, X: Any) -> bool:
     return all(np.unique(own).size >= LEAST_DIFFERENT * own.size for own in columns)
 
 
+@dataclass(frozen=True, eq=False)
+class LinearLogits:
+    """Logits by linear models: those of the other folds, and better ones for either explanation.
+
+    `straight` fits the labels as given, `levelled` has flips inside its likelihood. Both are of all
+    rows if these are many for the number of coefficients, `n_fitted`, of which chance explains one
+    each; where many rows are alike, a model of the other folds has not seen any like them. Else
+    none is fitted to these labels.
+    """
+
+    out_of_fold: Matrix
+    straight: Matrix
+    levelled: Matrix
+    n_fitted: int
+
+
+def are_many(n_rows: float, n_coef: int) -> bool:
+    """Return whether rows are so many that chance explains one for each coefficient."""
+    return n_coef**2 <= n_rows
+
+
 def evidence_of_levels(
     flexible: Matrix,
     codes: NDArray[np.intp],
     weight: Vector,
-    linear: Matrix | None = None,
-    fitted: tuple[Matrix, int] | None = None,
+    linear: LinearLogits | None = None,
     X: Any = None,
 ) -> Evidence:
     """Return what says that labels were flipped.
 
-    `flexible` are probabilities out of fold, `linear` logits of linear models out of fold. `fitted`
-    are logits of the linear model of all rows, and how many coefficients it has: where many rows
-    are alike, a model of the others has not seen any like them. The squares of the columns of `X`
-    may be added to the score, and where columns are few, their products.
+    `flexible` are probabilities out of fold. The squares of the columns of `X` may be added to the
+    score, and where columns are few, their products.
     """
     counted = weight > 0
-    most = float(np.sqrt(weight.sum()))  # coefficients of which chance explains one each
+    total = float(weight.sum())
     shares = np.bincount(codes, weights=weight, minlength=flexible.shape[1])
     found, bends = np.zeros((shares.size, 3)), [np.zeros((0, int(counted.sum())))]
-    bends += [bend for bend in bends_of(X, counted) if len(bend) <= most]
+    bends += [bend for bend in bends_of(X, counted) if are_many(total, len(bend))]
     for k in np.flatnonzero(shares > 0).tolist():
         if shares.size == 2 and k == 1:
             found[k] = found[0]  # the same curve, seen from its other end
@@ -172,13 +190,15 @@ def evidence_of_levels(
         gathered = gathered_share(scores[0], chance, own, s)
         if gathered >= GATHERED and not _may_have_clouds(chance, X):
             gathered = 0.0
-        if linear is not None:
-            scores = np.vstack([scores, scaled(against_others(linear[counted], k))])
         # What is fitted to these labels is better by chance, by one for each coefficient.
         straight, level = -np.inf, np.full(2, -np.inf)
-        if fitted is not None and fitted[1] <= most:
-            line = against_others(fitted[0][counted], k)
-            straight = float(s @ log_expit(np.where(own, line, -line))) - fitted[1]
+        if linear is not None:
+            others = scaled(against_others(linear.out_of_fold[counted], k))
+            scores = np.vstack([scores, others])
+            line = against_others(linear.straight[counted], k)
+            straight = float(s @ log_expit(np.where(own, line, -line))) - linear.n_fitted
+            line = against_others(linear.levelled[counted], k)
+            level = _with_levels(line, own, s, shares.size - 1) - linear.n_fitted
         for more in bends:
             score, without = _without_levels(scores, more, own, s)
             straight = max(straight, without - len(more))
@@ -187,7 +207,7 @@ def evidence_of_levels(
     chances = 1 if shares.size == 2 else shares.size  # one of which shows it by chance
     strongest = float(found[shares > 0, :2].max() - np.log(chances))
     alike, apart, gathered = (shares @ found / shares.sum()).tolist()
-    return Evidence(strongest, alike, apart, gathered, _price(float(weight.sum())))
+    return Evidence(strongest, alike, apart, gathered, _price(total))
 
 
 def _price(n_rows: float) -> float:

@@ -19,7 +19,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 
 from easyfirst.consensus.classes import noise_by_batch
 from easyfirst.consensus.label_evidence import evidence_of_levels
-from easyfirst.consensus.label_judging import best_mix
+from easyfirst.consensus.label_mixing import best_mix
 from easyfirst.consensus.label_noise import (
     LEAST_ROWS,
     LabelNoise,
@@ -89,8 +89,8 @@ class _Labels:
 
     def calibrated(self, scores: Matrix, noise: Matrix) -> Matrix:
         """Return probabilities by which the labels given, noise included, are most probable."""
-        mix, offset = best_mix(None, scores, noise, self.codes, self.rows.weight)
-        return mixed(None, scores, noise, mix, offset)
+        mix, offset = best_mix((), scores, noise, self.codes, self.rows.weight)
+        return mixed((), scores, noise, mix, offset)
 
     def look(self, right: Matrix, noise: LabelNoise) -> SettledLabels:
         """Return what the labels look like by these probabilities and this noise."""

@@ -18,7 +18,7 @@ from easyfirst.callbacks import Callback
 from easyfirst.consensus.classes import FittedLabels, LabelSettings, count_classes, fit_classes
 from easyfirst.consensus.fleet import Fleet
 from easyfirst.consensus.history import History
-from easyfirst.contracts import Matrix, Source
+from easyfirst.contracts import Matrix, Source, Vector
 from easyfirst.engines.blas import one_blas_thread
 from easyfirst.engines.embedded import cores_of_driver
 from easyfirst.errors import NoSingleModelWarning
@@ -396,16 +396,28 @@ class SelfPacedClassifier(
             return
         replies = fleet.workers.map(labels.verdicts, fitted.labellings, fitted.problem)
         self.weights_ = in_row_order(source, [weights for weights, _ in replies])
-        codes = in_row_order(source, [codes.astype(np.float64) for _, codes in replies])
-        self.suggested_labels_ = self.classes_[codes.astype(np.intp)]
+        ordered = in_row_order(source, [codes.astype(np.float64) for _, codes in replies])
+        codes = ordered.astype(np.intp)
+        self.suggested_labels_ = self.classes_[codes]
         if fitted.noise is not None and fitted.noise.is_none:
-            by_model = quality_without_evidence(self.predict_proba(source.X), codes.astype(np.intp))
             known = False if source.trusted is None else source.trusted
-            self.weights_ = np.where(known, 1.0, by_model)
+            self.weights_ = np.where(known, 1.0, self._order(fitted, source, fleet, codes))
         if source.rejected is not None:
             self.weights_[source.rejected] = 0.0
         self.selected_ = self.weights_ >= 0.5
         self._rows_digest = rows_digest(source.X, source.y)
+
+    def _order(
+        self, fitted: FittedLabels, source: ArraySource, fleet: Fleet, codes: NDArray[np.intp]
+    ) -> Vector:
+        """Return how sure each label is, as models that have not seen it say, if there are any."""
+        if fitted.has_judge:
+            message = [None] * fleet.n_batches
+            replies = fleet.workers.map(labels.chances, message, fitted.problem)
+            chance = in_row_order(source, replies)
+        else:
+            chance = self.predict_proba(source.X)[np.arange(codes.size), codes]
+        return quality_without_evidence(chance, self.classes_.size)
 
     def _store_history(self, history: History) -> None:
         self.history_ = history

@@ -62,17 +62,18 @@ def judge_new_labels(probabilities: Matrix, noise: Matrix | None, given: Vector)
     """
     codes = given.astype(np.intp)
     if noise is not None and np.array_equal(noise, np.eye(len(noise))):
-        return JudgedLabels(codes, codes, quality_without_evidence(probabilities, codes))
+        chance = probabilities[np.arange(codes.size), codes]
+        return JudgedLabels(codes, codes, quality_without_evidence(chance, len(noise)))
     joint = probabilities if noise is None else probabilities * noise.T[codes]
     share = joint / np.maximum(joint.sum(axis=1, keepdims=True), 1e-300)
     return JudgedLabels(codes, np.argmax(share, axis=1), share[np.arange(codes.size), codes])
 
 
-def quality_without_evidence(probabilities: Matrix, codes: NDArray[np.intp]) -> Vector:
+def quality_without_evidence(chance: Vector, n_classes: int) -> Vector:
     """Return how sure labels are where nothing says that any is wrong: an order, and no verdict.
 
-    A few may be wrong and leave no trace: the less probable a label is, the sooner.
+    A few may be wrong and leave no trace: the smaller the `chance` of a label, the sooner.
     """
-    right = (1.0 - UNNOTICED) * probabilities[np.arange(codes.size), codes]
-    wrong = UNNOTICED / (probabilities.shape[1] - 1) * (1.0 - right / (1.0 - UNNOTICED))
+    right = (1.0 - UNNOTICED) * chance
+    wrong = UNNOTICED / (n_classes - 1) * (1.0 - chance)
     return np.asarray(np.maximum(right / np.maximum(right + wrong, 1e-300), 0.5))

@@ -26,25 +26,61 @@ LEAST_PROBABILITY = 0.002  # a flexible model is never believed to be surer
 # Of a rate of errors, over what noise leaves of labels: how far a flexible model's probability is
 # off by chance.
 BLUR = 0.075
+FARTHEST = 1e6  # scales of a column: trees need not tell rows apart that are further out
 LARGEST_LOGIT = 8.0  # nor a linear one, beyond this difference of two logits
 SPARSE_ROWS = 4096  # in a piece at least: however wide they are, they hold little
 MULTIPLIERS = np.random.default_rng(20).integers(1 << 63, size=1024, dtype=np.uint64) | np.uint64(1)
 
 
 @dataclass(frozen=True, eq=False)
+class Forest:
+    """A forest of random trees, and the middle and scale of the columns that it has seen.
+
+    Its numbers are short ones, which columns far from zero, or of any unit, would not fit into.
+    """
+
+    middle: Vector
+    scale: Vector
+    trees: Any
+
+    @classmethod
+    def of(cls, trees: Any, X: Matrix, codes: NDArray[np.intp], weight: Vector | None) -> Forest:
+        """Return the forest that such trees become by rows of numbered classes."""
+        # Short numbers are most exact around zero: rows far out must not move the others away.
+        middle, size = np.median(X, axis=0), np.abs(X).max(axis=0, initial=0.0)
+        far = np.abs(X - middle).max(axis=0, initial=0.0)
+        unfitted = cls(middle, np.where(far > 1e-12 * size, far, 1.0), trees)
+        trees.fit(unfitted._scaled(X), codes, sample_weight=weight)
+        return unfitted
+
+    @property
+    def classes_(self) -> NDArray[np.intp]:
+        """The numbers of the classes that were seen."""
+        return np.asarray(self.trees.classes_)
+
+    def predict_proba(self, X: Matrix) -> Matrix:
+        """Return the share of each class in the leaves of every row."""
+        return np.asarray(self.trees.predict_proba(self._scaled(X)))
+
+    def _scaled(self, X: Matrix) -> Matrix:
+        with np.errstate(over="ignore"):
+            return np.clip((X - self.middle) / self.scale, -FARTHEST, FARTHEST)
+
+
+@dataclass(frozen=True, eq=False)
 class Blend:
     """Linear models, one per fold, and how much they count beside other probabilities.
 
-    Both speak of logits, which are added up with the weights in `mix` (first those of the others),
+    All speak of logits, which are added up with the weights in `mix` (first those of the others),
     plus `offset`.
     """
 
     lines: tuple[Matrix, ...]
-    mix: tuple[float, float]
+    mix: tuple[float, ...]
     offset: Vector
 
     def probabilities(
-        self, X: Any, fold: NDArray[np.intp], others: Matrix | None, noise: Matrix
+        self, X: Any, fold: NDArray[np.intp], others: Sequence[Matrix], noise: Matrix
     ) -> Matrix:
         """Return class probabilities of rows, `noise` taken out of those of others."""
         own = linear_logits(X, fold, self.lines)
@@ -55,14 +91,14 @@ class Blend:
 class Judge:
     """Class probabilities of rows, for the labels that they should have.
 
-    `flexible` holds a fitted booster per fold (none where there are too many columns). Blended with
-    linear models they tell the labels as `given`. From those, the `noise` taken out, and from
-    linear models with the noise inside their likelihood follow the `right` ones; None: the labels
-    are not noisy. Without boosters, linear models with the noise inside are enough.
+    `flexible` holds models of each kind, one per fold (none where there are too many columns).
+    Blended with linear models they tell the labels as `given`. From those, the `noise` taken out,
+    and from linear models with the noise inside their likelihood follow the `right` ones; None: the
+    labels are not noisy. Without flexible models, linear ones with the noise inside are enough.
     """
 
     noise: Matrix
-    flexible: tuple[Any, ...]
+    flexible: tuple[tuple[Any, ...], ...]
     given: Blend
     right: Blend | None = None
 
@@ -79,21 +115,21 @@ class Judge:
         """Return the probability of every class for each row, its label not being looked at."""
         X, fold, n_classes = batch.X, folds_of(batch.X), len(self.noise)
         if self.right is not None and not self.flexible:
-            return self.right.probabilities(X, fold, None, self.noise)
-        boosted = booster_probabilities(X, fold, self.flexible, n_classes)
-        given = self.given.probabilities(X, fold, boosted, np.eye(n_classes))
+            return self.right.probabilities(X, fold, (), self.noise)
+        told = [class_probabilities(X, fold, models, n_classes) for models in self.flexible]
+        given = self.given.probabilities(X, fold, told, np.eye(n_classes))
         if self.right is None:
             return given
-        return self.right.probabilities(X, fold, given, self.noise)
+        return self.right.probabilities(X, fold, [given], self.noise)
 
 
 def mixed(
-    given: Matrix | None, own: Matrix, noise: Matrix, mix: tuple[float, float], offset: Vector
+    given: Sequence[Matrix], own: Matrix, noise: Matrix, mix: Sequence[float], offset: Vector
 ) -> Matrix:
-    """Return class probabilities by both models; `given` are those of the labels as given."""
-    logits = mix[1] * clipped(own) + offset
-    if given is not None:
-        logits = logits + mix[0] * without_noise(given, noise)
+    """Return class probabilities by all models; `given` are those of the labels as given."""
+    logits = mix[-1] * clipped(own) + offset
+    for share, told in zip(mix[:-1], given, strict=True):
+        logits = logits + share * without_noise(told, noise)
     return np.asarray(softmax(logits, axis=1))
 
 
@@ -136,16 +172,14 @@ def with_reference(logits: Matrix) -> Matrix:
     return np.vstack([np.zeros_like(logits.T), logits.T]).T
 
 
-def booster_probabilities(
-    X: Any, fold: NDArray[np.intp], boosters: Sequence[Any], n_classes: int
-) -> Matrix | None:
-    """Return what the booster of each row's fold says; a class that it has never seen has zero."""
-    if not boosters:
-        return None
+def class_probabilities(
+    X: Any, fold: NDArray[np.intp], models: Sequence[Any], n_classes: int
+) -> Matrix:
+    """Return what the model of each row's fold says; a class that it has never seen has zero."""
     found = np.zeros((n_classes, X.shape[0]))
-    for rows, number, chosen in _parts(X, fold, len(boosters)):
-        columns = boosters[number].classes_.astype(np.intp)
-        found[np.ix_(columns, rows)] = boosters[number].predict_proba(dense(chosen)).T
+    for rows, number, chosen in _parts(X, fold, len(models)):
+        columns = models[number].classes_.astype(np.intp)
+        found[np.ix_(columns, rows)] = models[number].predict_proba(dense(chosen)).T
     return found.T
 
 

@@ -125,6 +125,12 @@ def judged(resident: Resident, problem: LabelProblem) -> Matrix:
     return found
 
 
+def chances(resident: Resident, message: None, problem: LabelProblem) -> Vector:
+    """Return the probability of each row's given label, as the judge sees it."""
+    del message
+    return np.asarray(np.sum(judged(resident, problem) * given(resident, problem), axis=1))
+
+
 def posterior(right: Matrix, noise: Matrix, as_given: Matrix) -> Matrix:
     """Return the probability that each class is the right one, now that a label is given."""
     joint = right * (noise @ as_given.T).T
