@@ -181,7 +181,7 @@ def _settle(rows: Rows, fits: Fits, settings: ValueSettings) -> SettledValues:
             for repeat in range(1, settings.n_repeats)
         ]
         best = view.look(Told(np.mean([best.told.value, *more], axis=0), best.told.size))
-    pulls = _pulls(rows, best)
+    pulls = last_pulls(rows, best)
     if bare_is_better(rows, best, fits, settings, own.told.value):
         pulls = rows.weight
     of_sizes = None
@@ -275,13 +275,26 @@ class _View:
 
 
 def _pulls(rows: Rows, at: _Look) -> Vector:
-    """Return how much each row counts in the next fit.
+    """Return how much each row counts in the fits of the next judge.
 
     Where some rows look wrong, uncertain rows far out pull less, as the tails of the noise say.
     """
     if at.finds_nothing:
         return rows.weight
     pull = np.where(rows.trusted, 1.0, at.noise.pull(at.told, rows.y))
+    return np.asarray(rows.weight * at.weight * pull)
+
+
+def last_pulls(rows: Rows, at: _Look) -> Vector:
+    """Return how much each row counts in the last fit, which judges no row any more.
+
+    By the root of what the tails say, a row far out pulls by a constant, as it does with the
+    absolute error. Its pull must not vanish: what a flexible model leaves over may be a rule that
+    it has not learned yet, and would never learn without these rows.
+    """
+    if at.finds_nothing:
+        return rows.weight
+    pull = np.where(rows.trusted, 1.0, np.sqrt(at.noise.pull(at.told, rows.y)))
     return np.asarray(rows.weight * at.weight * pull)
 
 
