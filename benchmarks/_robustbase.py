@@ -1,8 +1,7 @@
-"""Coefficients by R's robustbase: one process of R for many samples, watched, its answers kept."""
+"""Coefficients by R's robustbase: one process of R for many samples, watched."""
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -13,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-from _small_cells import Array, Cell
+from _small_cells import Cell
 
 METHODS = ("lmrob", "ltsReg")
 PATIENCE = 3.0  # processor seconds for a fit that takes tenths of one where it ends at all
@@ -37,7 +36,6 @@ for (line in readLines(args[1])) {
   shown(try(suppressWarnings(eval(fit)), silent = TRUE), q)
 }
 """
-Coefficients = tuple[Array | None, ...]
 
 
 def installed() -> bool:
@@ -48,27 +46,8 @@ def installed() -> bool:
     return subprocess.run(asked, capture_output=True, check=False).returncode == 0
 
 
-def coefficients(cell: Cell, samples: int, keep: Path | None = None) -> list[Coefficients]:
-    """Return what each method finds in every sample, the intercept last; None where it stalls.
-
-    Answers are kept in a folder, if one is given: they stay the same when our own code changes.
-    """
-    kept = keep / f"{cell.name.replace(' ', '-').replace('/', '-')}.json" if keep else None
-    found = json.loads(kept.read_text()) if kept is not None and kept.exists() else []
-    missing = range(len(found), samples)
-    if missing:
-        found += _asked(cell, missing)
-        if kept is not None:
-            kept.parent.mkdir(parents=True, exist_ok=True)
-            kept.write_text(json.dumps(found))
-    return [tuple(_rolled(coef) for coef in sample) for sample in found[:samples]]
-
-
-def _rolled(coef: list[float] | None) -> Array | None:
-    return None if coef is None else np.roll(np.array(coef, dtype=float), -1)
-
-
-def _asked(cell: Cell, seeds: range) -> list[list[list[float] | None]]:
+def coefficients(cell: Cell, seeds: list[int]) -> list[list[list[float] | None]]:
+    """Return what each method finds in every sample, the intercept last; None where it stalls."""
     with tempfile.TemporaryDirectory() as folder:
         tasks = []
         for seed in seeds:
@@ -79,7 +58,8 @@ def _asked(cell: Cell, seeds: range) -> list[list[list[float] | None]]:
         answers: list[list[float] | None] = []
         while len(answers) < len(tasks):
             for line in _watched(Path(folder), tasks[len(answers) :]):
-                answers.append([float(number) for number in line.split(",")])
+                intercept, *slopes = (float(number) for number in line.split(","))
+                answers.append([*slopes, intercept])
             if len(answers) < len(tasks):
                 answers.append(None)  # the fit at which R stalled or died
         return [answers[i : i + len(METHODS)] for i in range(0, len(answers), len(METHODS))]

@@ -1,10 +1,10 @@
 """Small data in every kind of trouble, beside R's robustbase and statsmodels: where each breaks.
 
-    python benchmarks/small.py [--samples 100] [--only NAME] [--jobs 2] [--out small-samples.md]
+    python benchmarks/small.py [--samples 100] [--first-seed 0] [--only NAME] [--out FILE]
 
 Ratio: the mean error over that of least squares on the truly clean rows, in the metric of X, so
 that coefficients of which the rows say nothing do not count. Broken: more than four times that.
-With `--keep FOLDER`, R's answers are kept there, and only our own fits are made again next time.
+With `--keep FOLDER`, the others' answers are kept there: only our own fits are made again.
 Columns of R and of statsmodels are left out where they are missing.
 """
 
@@ -15,22 +15,21 @@ import os
 import warnings
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import _robustbase
+import _small_peers
 import numpy as np
-from _robustbase import Coefficients
 from _small_cells import CELLS, Array, Cell
+from _small_peers import METHODS, Coefficients
 
 from easyfirst import SelfPacedRegressor
 
 BROKEN = 4.0
 NEAR, FAR_BEHIND = 1.05, 1.25  # of the best other method
-PEERS = (*_robustbase.METHODS, "RLM", "RLMDetSMM")
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,7 @@ class Result:
 
 
 def measured(task: tuple[int, int, Coefficients]) -> Result:
-    """Fit one sample with everything that runs in Python; coefficients of R are given."""
+    """Fit one sample; the coefficients of the other methods are given."""
     X, y, clean, truth = CELLS[task[0]].draw(task[1])
     design = np.column_stack([X, np.ones(len(y))])
 
@@ -56,7 +55,7 @@ def measured(task: tuple[int, int, Coefficients]) -> Result:
         return float(np.linalg.norm(design[clean] @ (coef - truth)) / np.sqrt(clean.sum()))
 
     oracle = error(np.linalg.lstsq(design[clean], y[clean], rcond=None)[0])
-    others = tuple(error(coef) for coef in (*task[2], *by_statsmodels(design, y)))
+    others = tuple(error(coef) for coef in task[2])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -76,28 +75,6 @@ def coverage(model: SelfPacedRegressor, truth: Array) -> float:
     low, high = (np.asarray(bounds[side])[: truth.size] for side in ("lower", "upper"))
     known = np.isfinite(low) & np.isfinite(high)
     return float(np.mean((low <= truth)[known] & (truth <= high)[known]))
-
-
-def by_statsmodels(design: Array, y: Array) -> tuple[Array | None, Array | None]:
-    """Return the coefficients of Tukey's M and of the deterministic MM, where there are some."""
-    if find_spec("statsmodels") is None:
-        return None, None
-    import statsmodels.api as sm
-    from statsmodels.robust import resistant_linear_model
-
-    first = np.roll(design, 1, axis=1)  # where RLMDetSMM expects the constant
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        found: list[Array | None] = []
-        for fit in (
-            lambda: sm.RLM(y, first, M=sm.robust.norms.TukeyBiweight()).fit(),
-            lambda: resistant_linear_model.RLMDetSMM(y, first).fit(),
-        ):
-            try:
-                found.append(np.roll(np.asarray(fit().params), -1))
-            except Exception:  # singular designs
-                found.append(None)
-    return found[0], found[1]
 
 
 @dataclass(frozen=True)
@@ -204,15 +181,15 @@ def page(lines: list[Line], samples: int) -> str:
         + (f": {'; '.join(by_cell)}." if by_cell else ".")
     )
     peers = np.array([line.others for line in lines])
-    absent = [name for name, column in zip(PEERS, peers.T, strict=True) if np.isnan(column).all()]
+    absent = [name for name, column in zip(METHODS, peers.T, strict=True) if np.isnan(column).all()]
     missing = f"Left out because not installed: {', '.join(absent)}.\n\n" if absent else ""
     return PAGE.format(
         samples=samples,
         patience=_robustbase.PATIENCE,
         summary=summary,
         missing=missing,
-        peers=" | ".join(PEERS),
-        bars="---|" * (5 + len(PEERS)),
+        peers=" | ".join(METHODS),
+        bars="---|" * (5 + len(METHODS)),
         lines="\n".join(map(str, lines)),
     )
 
@@ -221,22 +198,22 @@ def main() -> None:
     """Fit every cell and print one line for each."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--samples", type=int, default=100)
+    parser.add_argument("--first-seed", type=int, default=0, help="samples that no rule has seen")
     parser.add_argument("--only", default="")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--without-r", action="store_true")
-    parser.add_argument("--keep", type=Path, help="a folder in which R's answers are kept")
+    parser.add_argument("--keep", type=Path, help="a folder for the answers of the others")
     parser.add_argument("--out", type=Path, help="write the page to this file")
     arguments = parser.parse_args()
     with_r = not arguments.without_r and _robustbase.installed()
+    seeds = range(arguments.first_seed, arguments.first_seed + arguments.samples)
     lines: list[Line] = []
     with ProcessPoolExecutor(arguments.jobs) as pool:
         for number, cell in enumerate(CELLS):
             if not any(name in cell.name for name in arguments.only.split("|")):
                 continue
-            others: list[Coefficients] = [(None, None)] * arguments.samples
-            if with_r:
-                others = _robustbase.coefficients(cell, arguments.samples, arguments.keep)
-            tasks = [(number, seed, other) for seed, other in enumerate(others)]
+            others = _small_peers.answers(cell, seeds, with_r, arguments.keep)
+            tasks = [(number, seed, other) for seed, other in zip(seeds, others, strict=True)]
             lines.append(Line.of(cell, list(pool.map(measured, tasks))))
             print(lines[-1], flush=True)
             if arguments.out:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LinearRegression
 from sklearn.linear_model import Ridge as PlainRidge
 
 from easyfirst import SelfPacedRegressor
@@ -63,3 +64,40 @@ def test_what_a_penalty_leaves_free_is_estimated_without_matrices(monkeypatch):
     exact = np.sum(values / (values + 300.0)) + 1.0
     assert counted[0] == pytest.approx(exact, abs=1.5)
     assert counted[1] == pytest.approx(exact, rel=0.15)
+
+
+def few_rows(n, p, n_wrong, seed):
+    """Normal rows and noise, of which the first are off by 15 to 30 noise widths."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, p))
+    coef = rng.normal(size=p)
+    y = X @ coef + rng.normal(size=n)
+    y[:n_wrong] += rng.uniform(15, 30, n_wrong) * rng.choice([-1, 1], n_wrong)
+    return X, y, coef
+
+
+@pytest.mark.filterwarnings("ignore::easyfirst.errors.NoSingleModelWarning")
+@pytest.mark.parametrize(("n", "p", "n_wrong"), [(40, 20, 3), (36, 20, 2), (16, 7, 1)])
+def test_gross_rows_are_set_aside_of_fewer_than_two_per_coefficient(n, p, n_wrong):
+    errors = {"ours": [], "least squares": [], "clean rows": []}
+    for seed in range(8):
+        X, y, coef = few_rows(n, p, n_wrong, seed)
+        model = SelfPacedRegressor().fit(X, y)
+        fits = {
+            "ours": model,
+            "least squares": LinearRegression().fit(X, y),
+            "clean rows": LinearRegression().fit(X[n_wrong:], y[n_wrong:]),
+        }
+        for name, fit in fits.items():
+            errors[name].append(np.linalg.norm(fit.coef_ - coef))
+        assert any("too few to tell wrong ones" in doubt for doubt in model.doubts_)
+    ours, all_rows, clean = (np.mean(errors[name]) for name in errors)
+    assert ours < 0.5 * all_rows
+    assert ours < 1.6 * clean
+
+
+@pytest.mark.filterwarnings("ignore::easyfirst.errors.NoSingleModelWarning")
+@pytest.mark.parametrize(("n", "p"), [(40, 20), (30, 20), (16, 7), (12, 5)])
+def test_good_rows_are_kept_of_fewer_than_two_per_coefficient(n, p):
+    kept = [SelfPacedRegressor().fit(*few_rows(n, p, 0, seed)[:2]).selected_ for seed in range(25)]
+    assert np.sum(np.all(kept, axis=1)) >= 24  # one sample of a hundred may fail by chance

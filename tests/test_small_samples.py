@@ -110,3 +110,15 @@ def test_the_edge_of_skewed_noise_is_not_taken_for_the_clean_part():
         ratios.append(ratio)
     assert np.mean(np.array(flagged) > 0.2) <= 0.3
     assert np.mean(ratios) < 1.8
+
+
+def test_half_of_few_clean_rows_is_hardly_ever_taken_for_all_that_is_right():
+    kept = []
+    for seed in range(40):
+        rng = np.random.default_rng([seed, 30, 2])
+        X = rng.normal(size=(30, 2))
+        y = X.sum(axis=1) + rng.normal(size=30)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            kept.append(SelfPacedRegressor().fit(X, y).selected_.mean())
+    assert np.sum(np.array(kept) < 0.7) <= 1

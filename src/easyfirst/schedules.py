@@ -191,6 +191,11 @@ class CalibratedPace(Pace):
     shares: tuple[float, ...]  # of clean rows, in each batch
 
 
+def has_too_few_rows(total: float, n_coef: float, per_coefficient: float = 2.0) -> bool:
+    """Return whether so few rows are left over that wrong ones are fitted as closely as others."""
+    return total < per_coefficient * n_coef + 3
+
+
 @dataclass(frozen=True)
 class Calibrated(PaceSchedule):
     """Grow the pace until clean and corrupted rows can be told apart, then read it off them.
@@ -211,11 +216,15 @@ class Calibrated(PaceSchedule):
     granted
         Share of few rows (a hundred for few coefficients) that is taken as clean: the noise is at
         least as large as their residuals. Where the rows clearly speak against it, half of them.
+    per_coefficient
+        Rows per coefficient (and three besides) below which every row is kept, but for those that
+        are wrong by many times the noise.
     """
 
     growth: float = 2.0
     precision: float = 0.1
     granted: float = GRANTED
+    per_coefficient: float = 2.0
 
     def __post_init__(self) -> None:
         """Reject a growth that does not grow and a precision that is none."""
@@ -225,6 +234,10 @@ class Calibrated(PaceSchedule):
             raise ValueError(f"precision must lie in (0, 1], got {self.precision!r}")
         if not 0 < self.granted <= 1:
             raise ValueError(f"granted must lie in (0, 1], got {self.granted!r}")
+        if not (self.per_coefficient >= 1 and math.isfinite(self.per_coefficient)):
+            raise ValueError(
+                f"per_coefficient must be a finite number >= 1, got {self.per_coefficient!r}"
+            )
 
     @property
     def step_tolerance(self) -> float:
@@ -234,7 +247,7 @@ class Calibrated(PaceSchedule):
     def first(self, losses: LossSummary) -> Pace:
         """Return the loss below which a few rows per coefficient lie, or 3 % of many rows."""
         q = losses.n_coef
-        if losses.total < 2 * q + 3:
+        if has_too_few_rows(losses.total, q, self.per_coefficient):
             return self.keep_every_row(losses)
         few = min(_half(losses), 4.0 * q + 20.0)
         return _hard(losses.loss_quantile(max(few / losses.total, 0.03)), step=0)
@@ -242,7 +255,7 @@ class Calibrated(PaceSchedule):
     def next(self, pace: Pace, losses: LossSummary) -> Pace:
         """Grow while the selected rows look like a part of the clean ones, then calibrate."""
         step = pace.step + 1
-        if losses.total < 2 * losses.n_coef + 3:
+        if has_too_few_rows(losses.total, losses.n_coef, self.per_coefficient):
             return self.keep_every_row(losses)
         if isinstance(pace, CalibratedPace):
             return self.calibrate(losses, pace.mixture, step)

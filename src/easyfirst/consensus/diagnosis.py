@@ -16,6 +16,7 @@ from easyfirst.consensus.sample import Sample
 from easyfirst.consensus.starts import SampleFit, continued, is_hollow, no_callback
 from easyfirst.contracts import Vector
 from easyfirst.noise import NoiseModel
+from easyfirst.schedules import has_too_few_rows
 
 MOST_COLUMNS = 3  # that are named where errors grow along them
 LEAST_ROWS = 4.0  # clean rows' worth of information per coefficient below which none is believed
@@ -112,18 +113,24 @@ def doubts_about(
             f"normal: they may be no more than the densest part of the rows. Model the logarithm "
             f"or the root of y, or add the columns that tell the other rows apart."
         )
-    if result.pace.value == np.inf and mixture.total >= 2 * result.known_losses.n_coef + 3:
+    free = result.known_losses.n_coef
+    are_few = has_too_few_rows(mixture.total, free)
+    if result.pace.value == np.inf and not are_few:
         doubts.append(
             "No group of rows stands out as clean, so every row was kept: the result is "
             "ordinary least squares, with no protection against wrong rows. Try a transformation "
             "of y, or fewer columns."
         )
-    free = result.known_losses.n_coef
-    if mixture.total < 2 * free + 3 and q > 1:
+    if are_few and q > 1:
+        kept = (
+            "every row was kept, and the fit has no protection against them"
+            if result.pace.value == np.inf
+            else "only gross ones were set aside, and others may be left"
+        )
         doubts.append(
             f"{mixture.total:.0f} rows are too few to tell wrong ones from right ones beside "
-            f"{free} coefficients: every row was kept, and the fit has no protection against them. "
-            f"Add rows, drop columns, or use a (stronger) Ridge penalty."
+            f"{free} coefficients: {kept}. Add rows, drop columns, or use a (stronger) Ridge "
+            f"penalty."
         )
     worth = information(result.known_losses, mixture)[1]
     if worth < LEAST_ROWS * q and mixture.share < 0.5:

@@ -20,7 +20,6 @@ from easyfirst.consensus.extrapolation import far_predictions
 from easyfirst.consensus.fitted import Calibration, FittedModel
 from easyfirst.consensus.fleet import Fleet
 from easyfirst.consensus.freedom import effective_coefficients
-from easyfirst.consensus.half_clean import granting
 from easyfirst.consensus.judged import by_noise, counting_aside
 from easyfirst.consensus.misfit import Misfit, misfit_of
 from easyfirst.consensus.noise_rounds import NoiseState
@@ -149,7 +148,7 @@ def _fit_after(
     if found.whole.n_samples >= sum(fleet.n_rows):
         settings = thorough(settings)
     few = studentizes(fleet.total_weight, fleet.n_coef)
-    settings = replace(granting(settings, found.granted), studentize=few)
+    settings = replace(found.settled(settings), studentize=few)
     ending = replace(ending, sample=found.sample if settings.leaves_out_weak else None)
     ahead = SampleAhead.of(found, fleet, objective, ending, on_round)
     if asked.plain_start is not None:

@@ -35,6 +35,7 @@ from easyfirst.consensus.gram import (
     solve_where_supported,
     variances,
 )
+from easyfirst.consensus.gross_rows import gross_rows
 from easyfirst.consensus.half_clean import likelier_fit
 from easyfirst.consensus.history import RoundRecord
 from easyfirst.consensus.huber import bisquare, robust_scale, weighted_fit
@@ -108,10 +109,13 @@ class SampleFit:
         """Values of y whose rows took no part."""
         return tuple(mass.value for mass in self.masses if mass.is_aside)
 
-    @property
-    def granted(self) -> float:
-        """The share of few rows that was taken as clean."""
-        return self.sample.settings.calibrated.granted
+    def settled(self, settings: RoundSettings) -> RoundSettings:
+        """Return settings for all rows that take for granted what the sample did."""
+        known = self.sample.settings.calibrated
+        schedule = replace(
+            settings.calibrated, granted=known.granted, per_coefficient=known.per_coefficient
+        )
+        return replace(settings, schedule=schedule)
 
     @property
     def far_rule(self) -> FarRule | None:
@@ -176,6 +180,7 @@ def find_start(
     while True:
         sample = Sample.draw(fleet, objective, settings, size, seed)
         found = _fit_beside_masses(sample, seed, on_round)
+        found = _without_gross_rows(found)
         if is_exact_by_chance(found.sample, found.fit):
             found = replace(found, cell=grid_cell(found.sample.rows.y))
         if found.fit.status.code == "callback" or not is_hollow(found.fit):
@@ -184,6 +189,16 @@ def find_start(
             return found
         # The clean part was stretched over corrupted rows; more clean rows make it stand out.
         size = min(n_rows, GROWTH * size)
+
+
+def _without_gross_rows(found: SampleFit) -> SampleFit:
+    """Return the fit, or one without gross rows where too few are there to tell more."""
+    gross = None if found.fit.status.code == "callback" else gross_rows(found.sample)
+    if gross is None:
+        return found
+    fit = gross.sample.fit(no_callback, gross.start)
+    fit = replace(fit, history=found.fit.history.followed_by(fit.history))
+    return replace(found, fit=fit, sample=gross.sample)
 
 
 def best_fit_of(sample: Sample, seed: int) -> RoundsResult:
