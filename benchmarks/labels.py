@@ -199,7 +199,7 @@ def _fit_and_seen(
 
     # One batch within the size of the sample: its rows are all rows, in their order.
     with mock.patch.object(label_judging, "estimate_noise", estimate):
-        return SelfPacedClassifier(n_batches=1).fit(X, given), seen[0]
+        return SelfPacedClassifier(n_batches=1).fit(X, given), seen[-1]
 
 
 def _precision(wrong: NDArray[np.bool_], score: NDArray[np.float64]) -> float:

@@ -92,8 +92,8 @@ def _linear_logits(folds: Folds, start: Matrix, noise: Matrix, own: Matrix) -> L
 
 
 def _are_clearly_right(noise: LabelNoise) -> bool:
-    """Return whether the surest rows of every class have its label."""
-    return noise.is_none and not noise.is_unidentified
+    """Return whether models tell the labels, and the surest rows of every class have its label."""
+    return noise.is_none and not noise.is_unidentified and bool(noise.told)
 
 
 @dataclass(frozen=True, eq=False)

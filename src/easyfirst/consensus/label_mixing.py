@@ -36,6 +36,8 @@ def best_mix(
         usual = np.append(np.full(first - 1, 1.0 / (first - 1)), 0.0)
     center = np.concatenate([usual, np.zeros(k)])
     through = np.maximum(noise.T[codes], LEAST_PROBABILITY * 1e-6)
+    # Flips leave a part of what labels say; what is held against them shrinks as they do.
+    hold = PRIOR * float(np.min(np.abs(np.linalg.eigvals(noise)))) ** 2
 
     def objective(point: Vector) -> tuple[float, Vector]:
         logits = (
@@ -48,7 +50,7 @@ def best_mix(
         pull = np.array([*(np.sum(slope * model) for model in models), *slope.sum(axis=0)])
         value = -float(weight @ np.log(seen[:, 0]))
         away = point - center
-        return value + PRIOR * float(np.sum(np.square(away))), pull + 2 * PRIOR * away
+        return value + hold * float(np.sum(np.square(away))), pull + 2 * hold * away
 
     limits = [*[(0.0, LARGEST_WEIGHT)] * first, *[(None, None)] * k]
     found = minimize(objective, center, jac=True, method="L-BFGS-B", bounds=limits).x
