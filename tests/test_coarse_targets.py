@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.linear_model import HuberRegressor
 
 from easyfirst import SelfPacedRegressor
 from easyfirst.consensus.coarse_targets import grid_cell
@@ -76,3 +77,30 @@ def test_a_grid_is_known_by_its_repeated_values() -> None:
     assert grid_cell(np.zeros(300)) == 0.0
     # Most rows decide: a stray value between two others does not make the grid finer.
     assert grid_cell(np.append(rng.integers(0, 5, 300), [2.5])) == 1.0
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_mostly_zero_counts_name_the_model_for_them(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(600, 4))
+    y = rng.poisson(np.exp(-1.6 + 0.3 * X[:, 0])).astype(float)
+    with pytest.warns(UserWarning, match="PoissonDeviance"):
+        model = SelfPacedRegressor().fit(X, y)
+    assert np.mean(~model.selected_) < 0.05
+    huber = HuberRegressor().fit(X, y).predict(X)
+    assert np.mean(np.abs(y - model.predict(X))) < 1.25 * np.mean(np.abs(y - huber))
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("seed", range(3))
+def test_amounts_that_are_zero_for_a_reason_are_no_code_and_no_mistakes(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(800, 4))
+    latent = X @ [1.0, 0.6, 0.2, -0.5]
+    amount = np.exp(0.3 * (latent + 3.0) + 0.2 * rng.normal(size=800))
+    y = np.where(latent + 1.5 * rng.normal(size=800) > 0.8, amount, 0.0)
+    model = SelfPacedRegressor().fit(X, y)
+    assert np.mean(~model.selected_) < 0.05
+    assert any("y = 0 exactly" in doubt for doubt in model.doubts_)
+    low, high = np.asarray(model.predict_interval(X, coverage=0.9)).T
+    assert 0.8 < np.mean((low <= y) & (y <= high)) < 0.97

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.linear_model import HuberRegressor
 
 from easyfirst import SelfPacedRegressor
 
@@ -148,3 +149,40 @@ def test_mistakes_as_wide_in_every_row_do_not_hide_that_noise_is_uneven(seed):
     inside = (y >= bounds[:, 0]) & (y <= bounds[:, 1])
     for half in (X[:, 0] < -0.5, X[:, 0] > 0.5):
         assert inside[half & ~wrong].mean() == pytest.approx(0.9, abs=0.05)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_bump_beside_a_gap_is_not_excused_by_rows_of_the_nearer_tail(seed):
+    """A third of the rows is shifted far off in one season; the others have long tails."""
+    rng = np.random.default_rng(seed)
+    season = np.linspace(-1.5, 1.5, 900)
+    X = np.column_stack([season + 0.3 * rng.normal(size=900), rng.normal(size=(900, 3))])
+    y = X @ [1.0, 2.0, -1.0, 0.5] + 0.5 * rng.standard_t(3, size=900)
+    wrong = np.arange(900) >= 630
+    model = fitted(X, y + 9.0 * wrong)
+    assert np.mean(model.weights_[wrong] < 0.5) > 0.95
+    assert np.allclose(model.coef_, [1.0, 2.0, -1.0, 0.5], atol=0.25)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("kind", ["sign", "swapped"])
+def test_mistakes_that_pass_for_noise_bend_slopes_no_more_than_hubers(kind, seed):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(800, 4))
+    truth = np.array([1.0, -0.5, 0.5, 0.2])
+    y = X @ truth + 0.5 * rng.standard_t(3, size=800) + (1.0 if kind == "sign" else 0.0)
+    wrong = rng.random(800) < 0.3
+    y[wrong] = -y[wrong] if kind == "sign" else rng.permutation(y[wrong])
+    ours = np.linalg.norm(fitted(X, y).coef_ - truth)
+    theirs = np.linalg.norm(HuberRegressor().fit(X, y).coef_ - truth)
+    assert ours < 1.1 * theirs
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_usual_knee_stays_where_slopes_agree_but_for_chance(seed):
+    """Heavy tails and even noise: a knee close to the median would only lose rows."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(1500, 3))
+    y = X @ [1.0, -0.5, 0.5] + rng.standard_t(4, size=1500)
+    theirs = HuberRegressor(epsilon=1.9).fit(X, y).coef_  # whose knee is about ours
+    assert np.allclose(fitted(X, y).coef_, theirs, atol=0.02)

@@ -21,10 +21,15 @@ from easyfirst.consensus.fitted import Calibration, FittedModel
 from easyfirst.consensus.fleet import Fleet
 from easyfirst.consensus.freedom import effective_coefficients
 from easyfirst.consensus.judged import by_noise, counting_aside
+from easyfirst.consensus.knee import with_knee
 from easyfirst.consensus.misfit import Misfit, misfit_of
 from easyfirst.consensus.noise_rounds import NoiseState
 from easyfirst.consensus.other_noise import SampleAhead, with_its_noise
-from easyfirst.consensus.point_masses import doubts_about_masses, notes_about_masses
+from easyfirst.consensus.point_masses import (
+    doubts_about_a_majority,
+    doubts_about_masses,
+    notes_about_masses,
+)
 from easyfirst.consensus.rounds import OnRound, RoundSettings
 from easyfirst.consensus.sample import studentizes
 from easyfirst.consensus.second_group import doubts_about_a_second_group
@@ -152,22 +157,25 @@ def _fit_after(
     ending = replace(ending, sample=found.sample if settings.leaves_out_weak else None)
     ahead = SampleAhead.of(found, fleet, objective, ending, on_round)
     if asked.plain_start is not None:
-        fitted = _fit_plainly(fleet, objective, asked.plain_start, ending, on_round, ahead)
+        start = with_knee(found, asked.plain_start)
+        fitted = _fit_plainly(fleet, objective, start, ending, on_round, ahead)
         doubts = doubts_where_nothing_is_explained(found, fitted.noise or asked.plain_start.noise)
     else:
         result, around = found.fit, opinion.start
         by_sample = None if ahead is None else ahead.by_its_noise(fleet, around)
         if by_sample is None:
-            start = found.start(fleet)
-            result = calibrated_rounds.run(fleet, objective, settings, on_round, start)
-            fitted = with_its_noise(fleet, objective, result, around, ending, on_round, ahead)
+            begun = found.start(fleet)
+            result = calibrated_rounds.run(fleet, objective, settings, on_round, begun)
+            fitted = with_its_noise(
+                fleet, objective, result, around, ending, on_round, ahead, found
+            )
         else:
             fitted = by_sample
         doubts = doubts_about(result, asked.second_model, fitted.noise)
     return replace(
         counting_aside(fitted),
         history=found.fit.history.followed_by(fitted.history),
-        doubts=(*doubts, *doubts_about_masses(found.masses), *_about_a_second_group(found, fitted)),
+        doubts=(*doubts, *_about_values(found), *_about_a_second_group(found, fitted)),
         opinion=opinion,
         notes=notes_about_masses(found.masses),
         far=far_predictions(found.sample, fitted.coef),
@@ -198,6 +206,14 @@ def _fit_plainly(
         return fitted
     result = noise_rounds.run(fleet, objective, start, on_round)
     return by_noise(fleet, objective, result, start, ending)
+
+
+def _about_values(found: SampleFit) -> tuple[str, ...]:
+    """Return doubts about values of y that many rows share."""
+    masses, whole = found.masses, found.whole
+    if not may_be_second_guessed(whole.fleet.problem):
+        return doubts_about_masses(masses)
+    return (*doubts_about_masses(masses), *doubts_about_a_majority(whole.rows.y, masses))
 
 
 def _about_a_second_group(found: SampleFit, fitted: FittedModel) -> tuple[str, ...]:

@@ -29,6 +29,7 @@ NARROW = 0.05  # of the noise: a knee at which Huber's middle is the median
 STILL = 0.05  # standard errors: a smaller step is the last
 SAME_ROWS = 0.02  # share of the weight that may change before rows are others
 FEW_COLUMNS = 100
+MAJORITY = 0.5
 PROX_STRENGTH = 1e-4  # pull of the last coefficients, in rows per row
 
 
@@ -37,6 +38,7 @@ class NoiseState:
     """Coefficients to go on from, and the noise around them.
 
     A noise that is `given` is not read off the rows again, and each of them pulls by Huber's rule.
+    The `knee` of that rule is in spreads of the noise.
     """
 
     coef: Vector
@@ -45,16 +47,21 @@ class NoiseState:
     kind: Kind
     is_precise: bool = False
     is_given: bool = False
+    knee: float = KNEE
 
     @property
     def rule(self) -> NoiseRule:
         """How rows are judged and pull.
 
-        With normal noise of one scale, or of known scales, a clean row pulls however far it is.
+        With normal noise of one scale, or of known scales, a clean row pulls however far it is if
+        corrupted ones are told from it. If none is, those that pass for noise pull no harder than
+        a row at the knee.
         """
         is_even = self.scale_rule.is_even or self.is_precise
-        is_plain = self.noise.is_normal and is_even and not self.is_given
-        knee = np.inf if is_plain else KNEE * self.noise.spread
+        is_known = self.noise.is_normal and is_even and not self.is_given
+        knee = (
+            np.inf if is_known and self.noise.has_corrupted_part else self.knee * self.noise.spread
+        )
         return NoiseRule(self.noise, (self.noise.share,), knee, self.scale_rule, self.is_precise)
 
 
@@ -142,6 +149,9 @@ def read_anew(fleet: Fleet, at: NoiseState) -> tuple[NoiseState, LossSummary]:
     """Return the same coefficients with the noise that all rows have around them."""
     losses = losses_at(fleet, at)
     found = fit_noise(losses, at.noise)
+    if found.model.share < MAJORITY <= at.noise.share:
+        # Rows that lie close together are not those of the fit, which is one of all rows.
+        found = fit_noise(losses, at.noise, replace(at.kind, zones=None), at.noise)
     return replace(at, noise=found.model, kind=found.kind), losses
 
 

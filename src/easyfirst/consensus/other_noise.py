@@ -12,6 +12,7 @@ from easyfirst.consensus.fitted import FittedModel
 from easyfirst.consensus.fleet import Fleet
 from easyfirst.consensus.inference import errors_of
 from easyfirst.consensus.judged import by_mixture, by_noise, judged_by_noise
+from easyfirst.consensus.knee import with_knee
 from easyfirst.consensus.noise_rounds import NoiseState
 from easyfirst.consensus.rounds import OnRound, RoundsResult
 from easyfirst.consensus.second_opinion import may_be_second_guessed
@@ -34,6 +35,7 @@ def with_its_noise(
     ending: Ending,
     on_round: OnRound,
     ahead: SampleAhead | None,
+    found: SampleFit | None = None,
 ) -> FittedModel:
     """Read the noise off the residuals of calibrated rounds, and go on where it says so."""
     if not result.is_calibrated:
@@ -44,15 +46,16 @@ def with_its_noise(
         return by_mixture(fleet, objective, result, mixture, ending)
     if not seen.leads(fleet, objective):
         return by_noise(fleet, objective, result, seen.around, ending)
+    start = seen.around if found is None else with_knee(found, seen.around)
     if ahead is not None:
-        fitted = ahead.fitted(fleet, seen.around, settles=around is not None)
+        fitted = ahead.fitted(fleet, start, settles=around is not None)
         if fitted is not None and not seen.wandered(fitted.rounds):
             return replace(fitted, history=result.history.followed_by(fitted.history))
-    more = noise_rounds.run(fleet, objective, seen.around, on_round)
+    more = noise_rounds.run(fleet, objective, start, on_round)
     if seen.wandered(more):
         return by_mixture(fleet, objective, result, mixture, ending)
     result = replace(more, history=result.history.followed_by(more.history))
-    return by_noise(fleet, objective, result, seen.around, ending)
+    return by_noise(fleet, objective, result, start, ending)
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +140,8 @@ class SampleAhead:
         # That only the corrupted part is another is for all rows to say: it may be by chance.
         if seen is None or seen.is_other or not seen.leads(fleet, self.objective):
             return None
-        return self.fitted(fleet, seen.around, is_open=around is None)
+        start = with_knee(self.found, seen.around)
+        return self.fitted(fleet, start, is_open=around is None)
 
     def fitted(
         self, fleet: Fleet, start: NoiseState, settles: bool = True, is_open: bool = False

@@ -175,7 +175,16 @@ class _View:
         told, is_noticed = dependence(
             self.X[rows], self.coef, self.prediction[rows], member[rows].astype(np.float64)
         )
-        return told < TELLS if mass.is_apart else mass.share <= MAJORITY and not is_noticed
+        if mass.is_apart and not self._is_amount(mass.value):
+            return told < TELLS
+        return (mass.is_apart or mass.share <= MAJORITY) and not is_noticed
+
+    def _is_amount(self, value: float) -> bool:
+        """Return whether a value is the zero of amounts, which are none in some rows for a reason.
+
+        No other value apart from all others is one that a measured amount would have.
+        """
+        return value == 0.0 and bool(np.all(self.y >= 0.0))
 
 
 def with_weights(
@@ -195,6 +204,8 @@ def doubts_about_masses(masses: tuple[PointMass, ...]) -> tuple[str, ...]:
     for mass in masses:
         if mass.is_aside or mass.is_rejected or mass.share < WORTH_A_WORD:
             continue
+        if mass.share > MAJORITY:
+            continue  # there is more to say of them
         has = f"{100 * mass.share:.2g} % of the rows have y = {mass.value:.6g} exactly"
         if mass.is_limit:
             doubts.append(
@@ -208,6 +219,21 @@ def doubts_about_masses(masses: tuple[PointMass, ...]) -> tuple[str, ...]:
                 f"else, such as a missing value, remove these rows."
             )
     return tuple(doubts)
+
+
+def doubts_about_a_majority(y: Vector, masses: tuple[PointMass, ...]) -> tuple[str, ...]:
+    """Return a doubt where most rows have one value that they were not set aside for."""
+    values, counts = np.unique(y, return_counts=True)
+    value, share = float(values[np.argmax(counts)]), float(counts.max()) / y.size
+    is_aside = any(mass.is_aside and mass.value == value for mass in masses)
+    if not MAJORITY < share < 1.0 or is_aside:
+        return ()
+    return (
+        f"{100 * share:.2g} % of the rows have y = {value:.6g} exactly: one line is drawn to them "
+        f"and says little of the others. If y counts something, use loss=PoissonDeviance(); else "
+        f"ask first which rows have this value (SelfPacedClassifier), and fit the others by "
+        f"themselves.",
+    )
 
 
 def notes_about_masses(masses: tuple[PointMass, ...]) -> tuple[str, ...]:

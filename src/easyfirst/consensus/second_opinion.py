@@ -22,11 +22,12 @@ from numpy.typing import NDArray
 
 from easyfirst.consensus.accident import Accident, accident_of
 from easyfirst.consensus.asked_rows import spread_rows, thinned
+from easyfirst.consensus.coarse_targets import is_exact_by_chance
 from easyfirst.consensus.extrapolation import CAP
 from easyfirst.consensus.noise_rounds import NoiseState
 from easyfirst.consensus.robust_rows import RobustRows, rounding_of
 from easyfirst.consensus.sample import SCREENED_FEATURES, Sample
-from easyfirst.consensus.standing_apart import stands_apart
+from easyfirst.consensus.standing_apart import rows_far_apart, stands_apart
 from easyfirst.consensus.starts import SampleFit
 from easyfirst.consensus.structure import Structure, structure_of
 from easyfirst.consensus.telling import Telling
@@ -76,15 +77,39 @@ class Opinion:
 def second_opinion(found: SampleFit, has_rival: bool = False) -> Opinion:
     """Look for structure in the residuals; if there is some, compare with a plain robust fit.
 
-    With a rival of equal support the residuals depend on X, too, and no line suits both.
+    With a rival of equal support the residuals depend on X, too, and no line suits both. Rows far
+    apart from all others are not asked: a fit between two kinds of rows is near to both, and that
+    of neither.
     """
     sample, fit = found.sample, found.fit
     if not _can_be_asked(sample):
         return Opinion()
-    if not fit.is_calibrated or found.cell:
+    if not fit.is_calibrated or found.cell or is_exact_by_chance(sample, fit):
         table = RobustRows.of(sample, spread_rows(found, _enough(sample)))
         opinion = _preferred(replace(table, cell=found.cell), Structure(), 1.0)
-        return replace(opinion, is_for_coarse_target=found.cell > 0.0)
+        return replace(opinion, is_for_coarse_target=fit.is_calibrated)
+    apart = rows_far_apart(found)
+    if not apart.any() or _is_exact(found):
+        return _opinion(found, has_rival)
+    far = None if found.far is None else found.far[~apart]
+    opinion = _opinion(replace(found, sample=sample.only(~apart), far=far), has_rival)
+    if found.far is not None and np.mean(found.far[apart]) > MAJORITY:
+        opinion = replace(opinion, far_rows_vote=False)  # mistakes in X put them where they are
+    return _among_all(found, opinion)
+
+
+def _among_all(found: SampleFit, opinion: Opinion) -> Opinion:
+    """Return an opinion of some rows with the noise that all of them have around its start."""
+    start, most = opinion.start, _enough(found.sample)
+    if start is None:
+        return opinion
+    table = RobustRows.of(found.sample, spread_rows(found, most, opinion.far_rows_vote))
+    start = table.around(start.coef, near=start.noise.spread)
+    return replace(opinion, start=start, left=table.left_over(start))
+
+
+def _opinion(found: SampleFit, has_rival: bool) -> Opinion:
+    sample, fit = found.sample, found.fit
     everyone = spread_rows(found, sample.n_samples)
     structure, is_exact = _structure(found, everyone), _is_exact(found)
     if is_exact and np.all(sample.weights(fit) >= 0.5):

@@ -44,8 +44,9 @@ def notes_of(fitted: FittedModel, names: Sequence[str]) -> tuple[str, ...]:
         return tuple(notes)
     if opinion.is_for_coarse_target:
         notes.append(
-            "The target has few different values, and rows that share one are fitted exactly by "
-            "it alone, which says nothing about the others: a plain robust fit (Huber) is returned."
+            "The target has few different values, or one that many rows share, and such rows are "
+            "fitted exactly by it alone, which says nothing about the others: a plain robust fit "
+            "(Huber) is returned."
         )
     elif opinion.telling.is_clear and not (opinion.gain and opinion.structure.is_noticed):
         notes.append(
