@@ -42,9 +42,7 @@ def test_the_default_predicts_no_worse_than_least_squares_and_huber(name):
         ours = models[2]
         assert np.mean(~ours.selected_) <= 0.1 or ours.doubts_
         predicted, width = ours.predict(X_new), np.ptp(y)
-        # Or no further out than Huber's fit: there may be a row that no line predicts.
-        by_huber, slack = models[1].predict(X_new), 0.01 * width
-        assert min(y.min() - width, by_huber.min() - slack) <= predicted.min()
-        assert predicted.max() <= max(y.max() + width, by_huber.max() + slack)
+        assert y.min() - width <= predicted.min()
+        assert predicted.max() <= y.max() + width
     plain, huber, ours = np.mean(errors, axis=0)
     assert ours <= 1.08 * min(plain, huber)

@@ -16,7 +16,7 @@ from easyfirst.consensus.sample import Sample
 from easyfirst.consensus.solution import everywhere
 from easyfirst.consensus.statistics import Diagonal, Objective
 from easyfirst.contracts import Resident, Vector
-from easyfirst.local.weighing import row_weights
+from easyfirst.local.weighing import row_weights, weigh
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,10 +65,13 @@ def _supported(
     if sample is None or matrix is None or not objective.is_unpenalised:
         return coef, ()
     coef = without_constant_columns(coef, matrix, objective.fit_intercept)
-    weights = row_weights(Resident(sample.rows), result.weightings[0], fleet.problem)
+    rows, weighting = Resident(sample.rows), result.weightings[0]
+    weights = row_weights(rows, weighting, fleet.problem)
     stands_for = fleet.total_weight / float(sample.counts.sum())
     coef, columns = supported(sample, weights, matrix, stands_for, coef)
-    coef = restrained(sample, weights, matrix, stands_for, coef)
+    clean = sample.counts * weigh(rows, weighting, fleet.problem)
+    pulling = float(weights.sum() / max(clean.sum(), 1e-300))  # of a clean row, in the matrix
+    coef = restrained(sample, clean, matrix, stands_for * pulling, coef)
     return coef, tuple(columns.tolist())
 
 

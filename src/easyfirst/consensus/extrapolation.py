@@ -99,7 +99,8 @@ def restrained(
     A fit that follows the other rows may predict a row far out in X where no y ever was. Whatever
     its y, that is wrong: such a row pulls firmly to the end of the range of y, all others as
     before. Where that costs the others more than a little, it is taken to be wrong in X, and
-    nothing is changed. A row of the sample stands for so many rows of the matrix.
+    nothing is changed. `weights` are those of clean rows, however hard they pull; a row of the
+    sample stands for so many rows of the matrix.
     """
     design, y = sample.fleet.problem.design(sample.rows), sample.rows.y
     kept = _counting(weights)

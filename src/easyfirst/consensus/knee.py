@@ -27,9 +27,10 @@ from easyfirst.contracts import Matrix, Vector
 from easyfirst.noise.fitting import CLEAR_SKEW
 
 CLOSE = 0.35  # spreads of the noise: three quarters as efficient as least squares on normal rows
-ROWS = (2000, 12)  # at the most, or so many per coefficient
+ROWS, PRODUCTS = 2000, 10**7  # at the most, or so many that a Gram matrix is cheap
 FEWEST = 10  # rows per coefficient from which slopes can be compared
 BY_CHANCE = 0.01  # how often slopes differ as much where the noise does not depend on X
+NONE_IS_TOLD = 0.99  # clean share from which no row to speak of is told from noise
 MOST_STEPS = 50
 STILL = 0.002  # of a spread: a step that moves predictions by less is the last
 LEAST_SUPPORT = 1e-10  # of a direction, over that of the best supported one
@@ -39,12 +40,16 @@ def with_knee(found: SampleFit, at: NoiseState) -> NoiseState:
     """Return where to go on from, with a close knee if slopes or the middle depend on it."""
     sample = found.sample
     q, has_intercept = sample.fleet.n_coef, sample.objective.fit_intercept
-    rows = spread_rows(found, max(ROWS[0], ROWS[1] * q))
-    if at.rule.knee == np.inf or q < 1 + has_intercept or len(rows) < FEWEST * q:
+    rows = spread_rows(found, max(ROWS, PRODUCTS // q**2))
+    # Where wrong rows are told from noise they do not pass for it, and do not pull.
+    if at.rule.knee == np.inf or at.noise.share < NONE_IS_TOLD:
+        return at
+    if q < 1 + has_intercept or len(rows) < FEWEST * q:
         return at
     table = RobustRows.of(sample, rows)
-    close = _Fit.of(table, at, CLOSE)
-    near = replace(at, coef=close.coef, knee=CLOSE)
+    knee = CLOSE * min(at.noise.below, at.noise.above) / at.noise.scale  # by the narrower side
+    close = _Fit.of(table, at, knee)
+    near = replace(at, coef=close.coef, knee=knee)
     if at.noise.skew >= CLEAR_SKEW:
         return near
     if not sample.objective.is_unpenalised:  # a penalty shrinks slopes by how well they are known
