@@ -5,12 +5,14 @@ from __future__ import annotations
 import gc
 import os
 import resource
+import statistics
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,11 +69,28 @@ def taking_turns(
     return {name: Timing(tuple(times), error[name]) for name, times in seconds.items()}
 
 
-def import_seconds(module: str) -> float:
-    """Return the processor's time that a fresh process takes to import a module."""
-    code = f"import time; t = time.process_time(); import {module}; print(time.process_time() - t)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return float(done.stdout)
+def import_seconds(modules: Sequence[str], repeats: int) -> list[float]:
+    """Return the median processor's time that fresh processes take to import each module.
+
+    The processes take turns. All find compiled code, as installed packages do: a folder of their
+    own for it is filled before, as the environment may forbid to write beside the sources.
+    """
+    taken: list[list[float]] = [[] for _ in modules]
+    with tempfile.TemporaryDirectory() as folder:
+        settings = os.environ | {"PYTHONPYCACHEPREFIX": folder, "PYTHONDONTWRITEBYTECODE": ""}
+        for turn in range(repeats + 1):
+            for module, times in zip(modules, taken, strict=True):
+                clock = "import time; t = time.process_time(); "
+                code = f"{clock} import {module}; print(time.process_time() - t)"
+                done = subprocess.run(
+                    [sys.executable, "-c", code],
+                    capture_output=True,
+                    text=True,
+                    check=True,
+                    env=settings,
+                )
+                times += [float(done.stdout)] if turn else []  # the first turn compiles
+    return [statistics.median(times) for times in taken]
 
 
 def extra_memory(method: str, n: int, p: int, kind: str = "float64") -> float:

@@ -60,8 +60,8 @@ KNOWING = """
 ## Beside a rule that knows
 
 A value of another row is a usual value, and few of them are wrong by much. A third of the uniform
-values lies within the range of y. **Knowing** is a rule that is told what nobody knows: the model is
-fitted to the rows that are not wrong, and the share of wrong rows, how they are distributed, the
+values lies within the range of y. **Knowing** is a rule that is told what nobody knows: the model
+is fitted to the rows that are not wrong, and the share of wrong rows, how they are distributed, the
 noise around the model and how it differs from row to row are the true ones. Both flag rows that are
 more likely wrong than not.
 
@@ -74,11 +74,11 @@ MISSES = """
 
 - **Swapped values**: the rule that knows the noise does not reach a precision of 0.9 either, except
   for C6H6. What is left to gain is the distance to that rule.
-- **California, uniform values**: a clean house far from its prediction looks like a value drawn from
-  anywhere. Flagged rows are wrong about as often as their weights say, and the rule that knows is
-  near 0.9 as well.
-- **Jumps**: rows beside a jump in y that only part of the models see are off by all of the jump, and
-  look wrong. Made tables with steps show it; none of these four has any.
+- **California, uniform values**: a clean house far from its prediction looks like a value drawn
+  from anywhere. Flagged rows are wrong about as often as their weights say, and the rule that knows
+  is near 0.9 as well.
+- **Jumps**: rows beside a jump in y that only part of the models see are off by all of the jump,
+  and look wrong. Made tables with steps show it; none of these four has any.
 - **Fits**: 10 or 11 of them are small models of how large the noise of a row is.
 """
 

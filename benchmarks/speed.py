@@ -314,10 +314,8 @@ def small(page: Page, sizes: tuple[tuple[int, int], ...], repeats: int) -> None:
         if (n, p) in SMALL_LIMITS:
             took, limit = 1000 * timings[DEFAULT].median, SMALL_LIMITS[n, p]
             page.promise(f"{n:,} x {p} within {limit} ms", f"{took:.0f} ms", took <= limit)
-    ours, theirs = (
-        np.median([_measuring.import_seconds(module) for _ in range(MORE * repeats)])
-        for module in ("easyfirst.estimators.regressor", "sklearn.linear_model")
-    )
+    modules = ("easyfirst.estimators.regressor", "sklearn.linear_model")
+    ours, theirs = _measuring.import_seconds(modules, MORE * repeats)
     page.add(f"| import | {1000 * ours:.0f} | {1000 * theirs:.0f} |", "")
     page.promise(
         "importing the regressor at most 1.15 times scikit-learn's linear models",
