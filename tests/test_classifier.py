@@ -1,5 +1,6 @@
 """Noisy labels: what is found of them, and that the model is not misled."""
 
+import warnings
 from pathlib import Path
 from unittest import mock
 
@@ -575,3 +576,13 @@ def test_a_rare_class_has_the_rate_of_all_where_nothing_says_otherwise():
 def _out_of_fold(X, y):
     told = cross_val_predict(LogisticRegression(), X, y, method="predict_proba")
     return told, y.astype(int), np.ones(len(y))
+
+
+def test_a_frame_is_fitted_without_a_warning_about_its_names():
+    """Labels that nothing is known about are put in order by the model, which knows the names."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.standard_normal((200, 2)), columns=["a", "b"])
+    y = rng.integers(0, 2, 200)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message="X does not have valid feature names")
+        SelfPacedClassifier().fit(X, y)

@@ -78,6 +78,7 @@ READING = {
         "say so with --encoding utf-16",
         {"data.csv": GOOD.encode("utf-16")},
     ),
+    "a misspelt command": Mistake("fti data.csv -t y", USAGE, "Did you mean 'fit'?"),
     "a missing file": Mistake("fit none.csv -t y", DATA, "none.csv does not exist"),
     "a misspelt file": Mistake(
         "fit dta.csv -t y", DATA, "did you mean data.csv?", {"data.csv": GOOD}

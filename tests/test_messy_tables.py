@@ -464,6 +464,7 @@ FORMATS = {
 RNG = np.random.default_rng(7)
 LINES = csv(FRAME).decode().splitlines()
 TOTAL = f"Total,,,,,{FRAME['rent'].sum():.2f}"
+TOTAL_OF_ALL = f"{FRAME['area'].sum():.1f},700,Total,True,2020-01-01,{FRAME['rent'].sum():.2f}"
 VALUES = [
     [row.area, row.rooms, row.city, bool(row.lift), row.built.to_pydatetime(), row.rent]
     for row in FRAME.itertuples()
@@ -490,6 +491,34 @@ def sheet(fill):
 def rows_of(page, *above, values=VALUES):
     for row in (*above, *values):
         page.append(row)
+
+
+GERMAN = "Januar Februar März April Mai Juni Juli August September Oktober November Dezember"
+SPANISH = "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre"
+
+
+def in_words(day, months, form):
+    return form.format(day.day, months.split()[day.month - 1], day.year)
+
+
+def lakhs(value):
+    """A number as it is grouped in India: 12,34,567.00."""
+    whole, cents = f"{value:.2f}".split(".")
+    groups = [whole[-3:]]
+    for end in range(len(whole) - 3, 0, -2):
+        groups.insert(0, whole[max(end - 2, 0) : end])
+    return f"{','.join(groups)}.{cents}"
+
+
+def with_subtotals(frame):
+    """The flats by city, each followed by its total, and a grand total."""
+    parts = []
+    for city, flats_there in frame.groupby("city"):
+        sums = flats_there[["area", "rooms", "rent"]].sum()
+        parts += [flats_there, pd.DataFrame([{**sums, "city": f"{city} Total"}])]
+    sums = frame[["area", "rooms", "rent"]].sum()
+    parts.append(pd.DataFrame([{**sums, "city": "Grand Total"}]))
+    return csv(pd.concat(parts))
 
 
 def merged_title(page):
@@ -630,6 +659,30 @@ AS_FOUND = {
         lines("Export of flats, 2024", "Created by: Jane Doe, Ulm", "", *LINES),
         says=("3 lines before the names of the columns skipped",),
     ),
+    "rows that end in a delimiter": Messy(lines(LINES[0], *(f"{line}," for line in LINES[1:]))),
+    "a dash for no cents": Messy(
+        changed(rent=[f"{value:.0f},-" for value in FRAME["rent"]]),
+        says=("such as '6221,-' read as 6221, no cents",),
+    ),
+    "Indian lakhs": Messy(
+        changed(rent=[f"₹ {lakhs(100 * value)}" for value in FRAME["rent"]]),
+        says=("thousands mark ',', unit 'inr'",),
+    ),
+    "months in German": Messy(
+        changed(built=[in_words(day, GERMAN, "{}. {} {}") for day in FRAME["built"]]),
+        says=("dates as dd. mon yyyy",),
+        used={"built": "date"},
+    ),
+    "months in Spanish": Messy(
+        changed(built=[in_words(day, SPANISH, "{} de {} de {}") for day in FRAME["built"]]),
+        used={"built": "date"},
+    ),
+    "subtotals of cities": Messy(
+        content("data.csv", with_subtotals), says=("4 rows look like totals",), same=False
+    ),
+    "a complete total": Messy(
+        lines(*LINES, TOTAL_OF_ALL), says=("row 240 looks like a total",), same=False
+    ),
     "a remark after the rows": Messy(
         lines(*LINES, "(240 rows affected)"),
         says=("1 line after the rows skipped, the first '(240 rows affected)'",),
@@ -639,7 +692,7 @@ AS_FOUND = {
         changed(note=np.where(ROWS % 7 == 0, "one\nline, two", "x")), same=False
     ),
     "a total below the rows": Messy(
-        lines(*LINES, TOTAL), says=("1 row looks like a total of others",), same=False
+        lines(*LINES, TOTAL), says=("looks like a total of others",), same=False
     ),
     "units below the heading": Messy(
         lines(LINES[0], "m²,count,,,date,EUR", *LINES[1:]),
@@ -698,7 +751,7 @@ AS_FOUND = {
         sheet(merged_rows), "fit data.xlsx -t rent", used={"city": "category"}, same=False
     ),
     "Excel with a total below": Messy(
-        sheet(total_below), "fit data.xlsx -t rent", says=("1 row looks like a total",), same=False
+        sheet(total_below), "fit data.xlsx -t rent", says=("looks like a total",), same=False
     ),
 }
 

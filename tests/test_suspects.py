@@ -2,6 +2,7 @@
 
 import importlib.util
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -322,3 +323,19 @@ def test_what_a_source_cannot_take_is_refused(stored):
         fitted.suspects(source, row_ids=table["name"])
     with pytest.raises(TypeError, match="suspects needs y beside X"):
         fitted.suspects(table[["a", "b", "c"]])
+
+
+def test_a_source_in_memory_answers_like_its_table():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.standard_normal((200, 2)), columns=["a", "b"])
+    table["y"] = table["a"] + 2.0 * table["b"] + 0.1 * rng.standard_normal(200)
+    table.loc[::20, "y"] += 9.0
+    table["key"] = [f"k{i}" for i in range(200)]
+    source = easyfirst.read_frame(table, "y", row_id="key")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = SelfPacedRegressor().fit(source).suspects(source)
+    assert set(found["row_id"]) >= set(table["key"][::20])
+    model = SelfPacedRegressor().fit(table[["a", "b"]], table["y"])
+    expected = model.suspects(table[["a", "b"]], table["y"])
+    assert found["reason"].tolist() == expected["reason"].tolist()

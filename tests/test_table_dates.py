@@ -174,3 +174,13 @@ def test_a_table_with_dates_in_two_formats_is_fitted_and_says_so():
     model = TableModel("y").fit(pa.table({"day": column, "y": y}))
     assert model.regressor_.coef_[0] == pytest.approx(0.5, abs=0.02)
     assert any("yyyy-mm-dd or dd.mm.yyyy" in note for note in model.notes_)
+
+
+@pytest.mark.parametrize(
+    "text", ["3 mars 2015", "3. März 2015", "3 de marzo de 2015", "3 Mrz. 2015", "3 March 2015"]
+)
+def test_months_are_read_in_several_languages(text):
+    column = pa.chunked_array([[text] * 3])
+    found = dates.find_format(column)
+    assert found is not None
+    assert dates.day(dates.parse(column, found.format)[0]) == "2015-03-03"

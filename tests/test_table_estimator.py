@@ -8,10 +8,11 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import r2_score
+from sklearn.model_selection import cross_val_score
 
 from easyfirst import SelfPacedRegressor, penalties
 from easyfirst.callbacks import ProgressBar
-from easyfirst.tables import TableModel
+from easyfirst.tables import TableClassifier, TableModel
 
 
 @pytest.fixture(scope="module")
@@ -115,3 +116,14 @@ def test_a_progress_bar_has_a_short_repr():
     assert repr(SelfPacedRegressor(callbacks=[ProgressBar()])) == (
         "SelfPacedRegressor(callbacks=[ProgressBar()])"
     )
+
+
+def test_tools_that_give_y_beside_the_table_are_served(flats, model):
+    without = flats.drop(columns="rent")
+    given = TableModel("rent").fit(without, flats["rent"])
+    assert np.array_equal(given.predict(flats), model.predict(flats))
+    scores = [cross_val_score(TableModel("rent"), X, flats["rent"]) for X in (flats, without)]
+    assert np.isfinite(scores).all()
+    assert np.array_equal(*scores)
+    labels = TableClassifier("city").fit(flats.drop(columns="city"), flats["city"])
+    assert set(labels.classes_) == {"Ulm", "Bonn"}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -275,3 +277,16 @@ def test_report_and_summary_say_what_was_fitted():
     assert "Fitted:" in text
     assert "of log(y)" in text
     assert "log(y)" in model.report(X=X, y=y).html
+
+
+@pytest.mark.parametrize("transform", [None, "log"])
+def test_a_log_is_advised_only_where_none_was_fitted(transform):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2.0, 2.0, (800, 2))
+    y = np.exp(1.0 + X[:, 1] + 2.0 * np.abs(X[:, 0]) + 0.05 * rng.standard_normal(800))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = SelfPacedRegressor(target_transform=transform).fit(X, y)
+    said = " ".join([*model.doubts_, *model.notes_])
+    assert "curved model" in said or "logarithm" in said
+    assert ("fit log(y)" in said or "logarithm" in said) == (transform is None)

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     help="Directory for the results.",
 )
 @click.option(
-    "--row-id", metavar="NAME", help="Column that names the rows [default: count from 0]."
+    "--row-id", metavar="NAME", help="Column that identifies the rows [default: count from 0]."
 )
 @click.option(
     "--batches", metavar="NAME", help="Column of batch ids; rows with the same id form a batch."
@@ -73,13 +73,13 @@ if TYPE_CHECKING:
     help="What to fit; auto classifies a target of words or of two values.",
 )
 @click.option("--ridge", type=click.FloatRange(min=0.0), help="Penalty on large coefficients.")
-@click.option("--no-intercept", is_flag=True, help="Fit no constant.")
+@click.option("--no-intercept", is_flag=True, help="Fit without an intercept.")
 @click.option(
     "--target-transform",
     type=click.Choice(["auto", "log", "sqrt", "none"]),
     default="auto",
     show_default=True,
-    help="Fit this of a positive target; auto takes what describes rows that look clean best.",
+    help="Transform a positive target first; auto takes what describes clean rows best.",
 )
 @click.option("--log-target", is_flag=True, help="The same as --target-transform log.")
 @click.option(
@@ -87,7 +87,7 @@ if TYPE_CHECKING:
     type=click.IntRange(min=1),
     default=200,
     show_default=True,
-    help="Rounds after which the fit stops in any case.",
+    help="Maximum number of rounds.",
 )
 @click.option(
     "--seed", type=click.IntRange(min=0), help="Seed of the sample on which the fit starts."
@@ -139,7 +139,7 @@ def fit(
     """Fit the table DATA and find the rows that look wrong.
 
     DATA is a file (Parquet, Feather, CSV, JSON, Excel, SQLite, DuckDB), a directory or a quoted
-    pattern of files, - for standard input, or an address such as s3://bucket/file.parquet.
+    pattern of files, - for standard input, or a URL such as s3://bucket/file.parquet.
     Numbers, categories, dates and yes/no are recognised, missing values and codes for them filled
     in; the notes say what was understood. Parquet, Feather and CSV may be larger than memory.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 from typing import Any
 
@@ -59,6 +60,16 @@ class LazyGroup(click.Group):
         command: click.Command = getattr(importlib.import_module(module), attribute)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; a misspelt one is answered with the nearest."""
+        if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
+            near = difflib.get_close_matches(args[0], self.list_commands(ctx), n=1)
+            hint = f"Did you mean '{near[0]}'?" if near else "See 'easyfirst --help'."
+            ctx.fail(f"No such command '{args[0]}'. {hint}")
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands without importing them."""
         with formatter.section("Commands"):
@@ -95,7 +106,7 @@ def _print_version(ctx: click.Context, parameter: click.Parameter, wanted: bool)
 )
 @click.option("--debug", is_flag=True, help="Show where an unexpected failure happened.")
 def easyfirst(debug: bool) -> None:
-    """Learn from data in which many rows are wrong, easy rows first.
+    """Robust regression and classification that find the wrong rows of a table.
 
     Results go to standard output, messages and progress to standard error.
     """

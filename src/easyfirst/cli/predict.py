@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     metavar="COVERAGE",
     help="Add prediction intervals for clean rows with this coverage, for example 0.9.",
 )
-@click.option("--row-id", metavar="NAME", help="Column that names the rows [default: the fit's].")
+@click.option(
+    "--row-id", metavar="NAME", help="Column that identifies the rows [default: the fit's]."
+)
 @quiet_option
 @force_option
 @reading_options

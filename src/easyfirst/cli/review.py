@@ -45,7 +45,7 @@ def review(
     quiet: bool,
     **reading: Any,
 ) -> None:
-    """Decide on a page which suspicious rows of RUN are wrong, right, or to be fixed.
+    """Review the suspicious rows of RUN in the browser: wrong, right, or to be fixed.
 
     RUN is the output of 'easyfirst fit', DATA its table if that has moved. The page is served
     on this machine alone, at the address that is printed. Every decision is saved at once in

@@ -33,6 +33,13 @@ EXPLAINS_NOTHING = 0.05  # share of the variance of y
 ROWS_FOR_RIVALS = (40, 3000)  # per coefficient and besides: a rival of near-equal support shows
 LEAST_SUPPORT = 1e-8  # of a direction, over that of the best supported one
 ROWS_FOR_SPREAD = (50, 2000)  # likewise: enough for the largest eigenvalue
+# What to do, unless a transformed target was fitted already.
+TRY_LOGARITHM = "Try a transformation of y, such as the logarithm."
+MODEL_LOGARITHM = "Model the logarithm or the root of y before you trust the flags."
+EDGE_LOGARITHM = "Model the logarithm or the root of y."
+DENSEST_LOGARITHM = (
+    "Model the logarithm or the root of y, or add the columns that tell the other rows apart."
+)
 
 
 @dataclass(frozen=True)
@@ -104,14 +111,12 @@ def doubts_about(
     if mixture.share < 0.5 and high > ONE_SIDED * low:
         doubts.append(
             f"Only {100 * mixture.share:.2g} % of the rows look clean, and nearly all others lie "
-            f"on one side of them: these may be the edge of skewed noise. Model the logarithm or "
-            f"the root of y."
+            f"on one side of them: these may be the edge of skewed noise. {EDGE_LOGARITHM}"
         )
     if noise is not None and is_odd and noise.share <= 0.5:
         doubts.append(
             f"Only {100 * noise.share:.2g} % of the rows look clean, and their noise is not "
-            f"normal: they may be no more than the densest part of the rows. Model the logarithm "
-            f"or the root of y, or add the columns that tell the other rows apart."
+            f"normal: they may be no more than the densest part of the rows. {DENSEST_LOGARITHM}"
         )
     free = result.known_losses.n_coef
     are_few = has_too_few_rows(mixture.total, free)
@@ -143,7 +148,7 @@ def doubts_about(
         doubts.append(
             f"Only {100 * mixture.share:.2g} % of the rows look clean, and even a row that fits "
             f"exactly is more likely wrong than right. The noise may be skewed, or there may be no "
-            f"linear model to recover. Try a transformation of y, such as the logarithm."
+            f"linear model to recover. {TRY_LOGARITHM}"
         )
     doubts.extend(() if noise is None else doubts_about_skew(noise))
     if is_hollow(result) and not is_explained:
@@ -175,7 +180,7 @@ def doubts_about_skew(noise: NoiseModel) -> tuple[str, ...]:
         return ()
     return (
         "The noise is strongly skewed: rows flagged on its long side may only be its tail. "
-        "Model the logarithm or the root of y before you trust the flags.",
+        + MODEL_LOGARITHM,
     )
 
 

@@ -331,14 +331,17 @@ class SelfPacedClassifier(
                 f"classes of a {library} collection are predicted part by part: give arrays or "
                 f"data frames in memory"
             )
-        rows = validation.prediction_rows(self, X)
-        scores = np.asarray(rows @ self.coef_.T + self.intercept_)
+        scores = self._scores(validation.prediction_rows(self, X))
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def predict_proba(self, X: Any) -> Matrix:
         """Return the probability that each class is the right label of a row."""
         scores = self.decision_function(X)
-        return np.asarray(softmax(with_reference(scores.reshape(len(scores), -1)), axis=1))
+        return _probabilities(scores.reshape(len(scores), -1))
+
+    def _scores(self, rows: Any) -> Matrix:
+        """Return the scores of rows that were checked already, shape (rows, scores)."""
+        return np.asarray(rows @ self.coef_.T + self.intercept_)
 
     def predict_log_proba(self, X: Any) -> Matrix:
         """Return the logarithm of `predict_proba`."""
@@ -416,7 +419,7 @@ class SelfPacedClassifier(
             replies = fleet.workers.map(labels.chances, message, fitted.problem)
             chance = in_row_order(source, replies)
         else:
-            chance = self.predict_proba(source.X)[np.arange(codes.size), codes]
+            chance = _probabilities(self._scores(source.X))[np.arange(codes.size), codes]
         return quality_without_evidence(chance, self.classes_.size)
 
     def _store_history(self, history: History) -> None:
@@ -448,3 +451,7 @@ def _classes(values: NDArray[np.float64], known: NDArray[Any] | None) -> NDArray
         return np.asarray(known[values.astype(np.intp)])
     whole = np.all(values == np.rint(values)) and np.all(np.abs(values) < 2**53)
     return values.astype(np.int64) if whole else values
+
+
+def _probabilities(scores: Matrix) -> Matrix:
+    return np.asarray(softmax(with_reference(scores), axis=1))

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from easyfirst.consensus.diagnosis import (
+    DENSEST_LOGARITHM,
+    EDGE_LOGARITHM,
+    MODEL_LOGARITHM,
+    TRY_LOGARITHM,
+)
 from easyfirst.consensus.fitted import FittedModel
 from easyfirst.consensus.second_opinion import Opinion
 from easyfirst.consensus.structure import PREDICTION, Structure
@@ -16,10 +22,34 @@ MOST_NAMED = 6
 DIFFER_IN_X = "of the rows that look wrong differ in X from the others"
 GROWING_ERRORS = "Errors grow along"
 SHARE_DIFFERS = "The share of rows that look wrong differs along"
+FIT_LOGARITHM = "fit log(y), "
 REMEDY = (
-    "Add a curve or a missing category, fit log(y), or take a curved model (SelfPaced, or "
-    "--model auto on the command line)"
+    f"Add a curve or a missing category, {FIT_LOGARITHM}or take a curved model (SelfPaced, or "
+    f"--model auto on the command line)"
 )
+# Advice to transform y, and what is left of it where that was done.
+AFTER_TRANSFORMING = {
+    FIT_LOGARITHM: "",
+    TRY_LOGARITHM: "Add columns that may be missing.",
+    EDGE_LOGARITHM: "Add the columns that tell the other rows apart.",
+    DENSEST_LOGARITHM: "Add the columns that tell the other rows apart.",
+    MODEL_LOGARITHM: "Check a few of these rows before you trust the flags.",
+}
+
+
+def in_view_of(transform: str | None, texts: Sequence[str]) -> tuple[str, ...]:
+    """Return doubts and notes without the advice to transform y, if that was done.
+
+    Examples
+    --------
+    >>> in_view_of("log", ["Add a curve, fit log(y), or drop rows."])
+    ('Add a curve, or drop rows.',)
+    """
+    if transform is None:
+        return tuple(texts)
+    for advice, instead in AFTER_TRANSFORMING.items():
+        texts = [text.replace(advice, instead) for text in texts]
+    return tuple(texts)
 
 
 def notes_of(fitted: FittedModel, names: Sequence[str]) -> tuple[str, ...]:

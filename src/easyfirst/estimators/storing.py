@@ -14,7 +14,7 @@ from easyfirst.contracts import Source, Vector
 from easyfirst.errors import NoSingleModelWarning, RankWarning
 from easyfirst.estimators import targets
 from easyfirst.estimators.fit_note import FitNote
-from easyfirst.estimators.notes import advice_notes, doubts_of, notes_of
+from easyfirst.estimators.notes import advice_notes, doubts_of, in_view_of, notes_of
 from easyfirst.estimators.reporting import rows_digest
 from easyfirst.estimators.streaming import Judgement
 from easyfirst.local.design import Coordinates
@@ -40,6 +40,7 @@ class LinearStoringMixin:
 
     fit_intercept: bool
     n_features_in_: int
+    target_transform_: str | None
 
     def _store(self, fitted: FittedModel, coordinates: Coordinates) -> None:
         n_outputs = fitted.fleet.problem.n_outputs
@@ -49,9 +50,10 @@ class LinearStoringMixin:
         names = getattr(self, "feature_names_in_", range(self.n_features_in_))
         names = [str(name) for name in names]
         of_opinion = doubts_of(fitted, names)
-        self.doubts_ = (*fitted.doubts, *of_opinion, *self._undetermined(fitted))
+        doubts = (*fitted.doubts, *of_opinion, *self._undetermined(fitted))
+        self.doubts_ = in_view_of(self.target_transform_, doubts)
         of_fit = (*fitted.notes, *notes_of(fitted, names))
-        self.notes_ = (*of_fit, *advice_notes(fitted.advice))
+        self.notes_ = in_view_of(self.target_transform_, (*of_fit, *advice_notes(fitted.advice)))
         self._store_history(fitted.history)
         self._fit_note = FitNote.now(fitted.fleet.n_rows)
         self._forget_calibration()

@@ -22,6 +22,7 @@ from easyfirst.report.mistakes import SwapPartner
 from easyfirst.report.page import Origin, Report, ReportRows, check_target, origin_of, render
 from easyfirst.report.summary import Summary
 from easyfirst.report.suspects import fixes_of, framed, partners_among, suspect_columns
+from easyfirst.sources.arrays import ArraySource
 
 
 def summary(model: Any, level: float) -> Summary:
@@ -41,12 +42,24 @@ def suspects(model: Any, X: Any, y: Any, top: int | None, row_ids: Any) -> Any:
     """Return the rows that look wrong, the worst first, in the frame library of X."""
     check_top(top)
     check_is_fitted(model)
-    if clusters.source_of(X, y, None, None) is not None:
+    if isinstance(X, ArraySource) and y is None:
+        row_ids = X.row_ids if row_ids is None else row_ids
+        X, y = _rows_in_memory(X), X.y
+    elif clusters.source_of(X, y, None, None) is not None:
         return _suspects_elsewhere(model, X, y, top, row_ids)
     if y is None:
         raise TypeError("suspects needs y beside X; only a source holds both")
     judged = model.judge(X, y)
     return _listed(model, X, judged, judged.worst(top), row_ids)
+
+
+def _rows_in_memory(source: ArraySource) -> Any:
+    """Return the columns of a source in memory, with their names if it knows them."""
+    if source.feature_names is None or not isinstance(source.X, np.ndarray):
+        return source.X
+    columns = dict(zip(source.feature_names, source.X.T, strict=True))
+    frame = framed(columns, np.arange(len(source.X)), like=None)
+    return source.X if isinstance(frame, dict) else frame
 
 
 def to_review(model: Any, X: Any, y: Any, k: int, row_ids: Any) -> Any:

@@ -114,8 +114,14 @@ class TableBase(PlugInParamsMixin, BaseEstimator):
         """Return the table of the fit beside what the model thinks of its rows."""
         raise NotImplementedError
 
-    def fit(self, frame: Any) -> Self:
-        """Fit to a pandas, polars or pyarrow table."""
+    def fit(self, frame: Any, y: Any = None) -> Self:
+        """Fit to a pandas, polars or pyarrow table.
+
+        Its column `target` is what is predicted. `y`, as tools of scikit-learn give it, takes the
+        place of that column.
+        """
+        if y is not None:
+            frame = _with_column(as_table(frame), self.target, y)
         self.fit_rows(self.prepare(frame))
         return self
 
@@ -247,6 +253,14 @@ def as_table(frame: Any) -> pa.Table:
     if isinstance(frame, pa.Table):
         return frame
     return nw.from_native(frame, eager_only=True).to_arrow()
+
+
+def _with_column(table: pa.Table, name: str, given: Any) -> pa.Table:
+    """Return a table with other values in a column, or with one more."""
+    column = pa.array(np.asarray(given).reshape(-1), from_pandas=True)
+    if name not in table.column_names:
+        return table.append_column(name, column)
+    return table.set_column(table.column_names.index(name), name, column)
 
 
 def row_names(table: pa.Table, row_id: str | None, required: bool = True) -> Any:

@@ -54,6 +54,8 @@ def read_csv(place: Place, form: TableFormat, notes: list[str]) -> pa.Table:
         notes.append(f"{place.name}: {skipped_lines} before the names of the columns skipped")
     if any(f'{delimiter} "' in line for line in lines):
         place, compression = _without_blanks(place, compression, delimiter), None
+    if _rows_end_in_delimiter(lines[skipped:], delimiter) and form.encoding != "utf-16":
+        place, compression = _with_longer_heading(place, compression, delimiter, skipped), None
     table = _parsed(place, form, delimiter, compression, skipped, notes)
     return table.replace_schema_metadata({DELIMITER_KEY: delimiter.encode()})
 
@@ -146,6 +148,28 @@ def without_blanks(raw: bytes, delimiter: str) -> bytes:
     """Return text without blanks before quotes."""
     mark = re.escape(delimiter.encode())
     return re.sub(mark + rb' +"', delimiter.encode() + b'"', raw)
+
+
+def _rows_end_in_delimiter(lines: list[str], delimiter: str) -> bool:
+    """Whether every row ends in a delimiter that the heading lacks: no value is beyond it."""
+    heading, *rows = [_outside_quotes(line) for line in lines if line.strip()] or [""]
+    rows = rows[:-1] if len(rows) > 1 else rows  # the last may be cut
+    longer = heading.count(delimiter) + 1
+    return bool(rows) and all(
+        row.endswith(delimiter) and row.count(delimiter) == longer for row in rows
+    )
+
+
+def _with_longer_heading(
+    place: Place, compression: str | None, delimiter: str, skipped: int
+) -> Place:
+    """Return the file with a delimiter behind the heading as well."""
+    with place.stream(compression) as file:
+        lines = bytes(file.read()).splitlines(keepends=True)
+    at = next(n for n, line in enumerate(lines) if n >= skipped and line.strip())
+    bare = lines[at].rstrip(b"\r\n")
+    lines[at] = bare + delimiter.encode() + lines[at][len(bare) :]
+    return replace(place, path=None, content=b"".join(lines))
 
 
 def _likely_delimiter(lines: list[str]) -> str:

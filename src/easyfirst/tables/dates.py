@@ -29,7 +29,7 @@ MOST_FORMATS = 4
 LEAST_SHARE = 0.02  # of the texts that one of several formats must read
 TIMES_ONLY = ("%H:%M:%S", "%H:%M", "%H.%M.%S", "%H:%M:%S.%f", "%I:%M %p", "%I:%M:%S %p", "%I %p")
 
-# What a text must look like, and the formats that may read it.
+# What a text must look like, and the formats that may read it. %b reads full names too.
 _DAYS = {
     r"\d{4}-\d{1,2}-\d{1,2}": ("%Y-%m-%d",),
     r"\d{4}/\d{1,2}/\d{1,2}": ("%Y/%m/%d",),
@@ -44,14 +44,14 @@ _DAYS = {
     r"\d{1,2}-[A-Za-z]{3}-\d{4}": ("%d-%b-%Y",),
     r"\d{1,2}-[A-Za-z]{3}-\d{2}": ("%d-%b-%y",),
     r"\d{1,2}[A-Za-z]{3}\d{4}": ("%d%b%Y",),
-    r"\d{1,2}\.? [A-Za-z]+ \d{4}": ("%d %b %Y", "%d %B %Y", "%d. %B %Y", "%d. %b %Y"),
-    r"[A-Za-z]+ \d{1,2},? \d{4}": ("%b %d, %Y", "%B %d, %Y", "%b %d %Y", "%B %d %Y"),
+    r"\d{1,2}\.? [A-Za-z]+ \d{4}": ("%d %B %Y", "%d %b %Y", "%d. %B %Y", "%d. %b %Y"),
+    r"[A-Za-z]+ \d{1,2},? \d{4}": ("%B %d, %Y", "%b %d, %Y", "%B %d %Y", "%b %d %Y"),
     r"[A-Za-z]+,? [A-Za-z]+ \d{1,2},? \d{4}": ("%A, %B %d, %Y", "%a %b %d %Y"),
     r"[A-Za-z]+, \d{1,2} [A-Za-z]+ \d{4}": ("%a, %d %b %Y", "%A, %d %B %Y"),
     r"\d{4}-\d{2}": ("%Y-%m",),
     r"\d{4}/\d{2}": ("%Y/%m",),
     r"\d{1,2}/\d{4}": ("%m/%Y",),
-    r"[A-Za-z]+ \d{4}": ("%b %Y", "%B %Y"),
+    r"[A-Za-z]+ \d{4}": ("%B %Y", "%b %Y"),
     r"[A-Za-z]{3}-\d{2}": ("%b-%y",),
     r"[A-Za-z]{3}-\d{4}": ("%b-%Y",),
 }
@@ -67,6 +67,22 @@ _TIMES = {
     r" \d{1,2}\.\d{2}": (" %H.%M",),
     r" \d{1,2}\.\d{2}\.\d{2}": (" %H.%M.%S",),
 }
+# Months in some languages, full and short, by the English short name that %b reads.
+_MONTHS = {
+    "Jan": "january januar janvier janv enero ene gennaio gen januari janeiro",
+    "Feb": "february februar février fevrier févr febrero febbraio februari fevereiro fev",
+    "Mar": "march märz maerz mär mrz mars marzo maart mrt março",
+    "Apr": "april avril avr abril abr aprile",
+    "May": "may mai mayo maggio mag mei maio maj",
+    "Jun": "june juni juin junio giugno giu junho",
+    "Jul": "july juli juillet juil julio luglio lug julho",
+    "Aug": "august août aout agosto ago augustus augusti",
+    "Sep": "september sept septembre septiembre settembre set setembro",
+    "Oct": "october oktober okt octobre octubre ottobre ott outubro out",
+    "Nov": "november novembre noviembre novembro",
+    "Dec": "december dezember dez décembre decembre déc diciembre dic dicembre dezembro desember",
+}
+_SHORT = {word: name for name, words in _MONTHS.items() for word in words.split()}
 _CLOCK = r"^\d{1,2}[:.]\d{2}([:.]\d{2})?(\.\d+)?$|^\d{1,2}(:\d{2}){0,2} ?[AaPp][Mm]$"
 _NAMED = re.compile(r"(?i)date|time|epoch|stamp|created|updated|modified|_ts$|^ts$|_at$")
 _NAMED_DAY = re.compile(r"(?i)date|datum|(?:^|_)day$")
@@ -237,7 +253,7 @@ def _all_times() -> list[str]:
 def _candidates(sample: list[str]) -> list[str]:
     """Return the formats whose look some of the first texts have."""
     found: dict[str, None] = {}
-    for text in sample[:5]:
+    for text in dict.fromkeys([*sample[:5], *map(_with_short_months, sample[:5])]):
         if re.match(_CLOCK, text):
             found.update(dict.fromkeys(TIMES_ONLY))
         for day, days in _DAYS.items():
@@ -247,7 +263,24 @@ def _candidates(sample: list[str]) -> list[str]:
     return list(found)
 
 
+def _with_short_months(text: str) -> str:
+    """Return a date with the month as %b reads it: 3. März 2015, 3 de marzo de 2015, 3 sept. 2015.
+
+    Examples
+    --------
+    >>> _with_short_months("3. März 2015"), _with_short_months("3 de marzo de 2015")
+    ('3. Mar 2015', '3 Mar 2015')
+    """
+
+    def short(found: re.Match[str]) -> str:
+        return _SHORT.get(found.group(1).casefold(), found.group())
+
+    return re.sub(r"([^\W\d_]+)\.?", short, text.replace(" de ", " "))
+
+
 def _timestamps(texts: list[Any], form: str) -> Any:
+    if "%b" in form:
+        texts = [_with_short_months(text) if text else text for text in texts]
     zoned = "%z" in form
     return pd.to_datetime(pd.Series(texts, dtype=object), format=form, errors="coerce", utc=zoned)
 

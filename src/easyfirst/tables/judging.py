@@ -22,6 +22,7 @@ from easyfirst.report.wording import visible
 from easyfirst.tables.filling import Missing, blur_of
 from easyfirst.tables.judged_base import JudgedBase, written
 from easyfirst.tables.recipe import Feature
+from easyfirst.tables.targets import TOTAL
 
 if TYPE_CHECKING:
     from easyfirst.tables.model import TableModel
@@ -56,8 +57,8 @@ class WrongTargets:
 
     @property
     def fixes(self) -> list[str]:
-        """What to do about each."""
-        return [MISSING_CODE] * len(self.places)
+        """What to do about each; a total is no mistake in a value."""
+        return ["" if reason == TOTAL else MISSING_CODE for reason in self.reasons]
 
 
 @dataclass(frozen=True, eq=False)

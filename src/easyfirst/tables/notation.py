@@ -42,7 +42,9 @@ SIGNS = {  # before a number, and what is said of reading it as a plain one
 }
 NOTE = r"(?:\*{1,3}|[†‡]|\s*\[\w{1,2}\])"  # behind a number, that refers to a remark
 SIGNS[rf"\d.*{NOTE}$"] = ", without its footnote mark"
-ANY_SIGN = rf"[(<≤>≥~≈]|ca\.|{NOTE}$"
+NO_CENTS = r"(\d)[.,]-{1,2}(\s|$)"  # 45,- and 45.--: a dash in place of the decimals is no minus
+SIGNS[NO_CENTS] = ", no cents"
+ANY_SIGN = rf"[(<≤>≥~≈]|ca\.|{NO_CENTS}|{NOTE}$"
 BARE = r"^[-+\d.,' _()]*$"  # a number without a unit
 _SEPARATOR = "\x1f"  # between what stands before and after the digits
 
@@ -165,7 +167,9 @@ class Parts:
     @classmethod
     def of(cls, column: Any) -> Self:
         """Cut the values of a column of text."""
-        cut = _one_array(pc.extract_regex(simple(column).cast(pa.string()), _CUT))
+        cut = _one_array(
+            pc.extract_regex(_without_no_cents(simple(column).cast(pa.string())), _CUT)
+        )
         before, body, after = cut.flatten()  # keeps nulls of the whole
         affixes = pc.binary_join_element_wise(before, after, _SEPARATOR).dictionary_encode()
         texts = affixes.dictionary.to_pylist()
@@ -183,6 +187,13 @@ class Parts:
         whole = pc.binary_join_element_wise(point, pc.utf8_trim_whitespace(body), "")
         units = tuple(each.unit if each else "" for each in known)
         return cls(whole, exponent, negative, codes, units)
+
+
+def _without_no_cents(column: Any) -> Any:
+    """Return texts without a dash in place of the decimals."""
+    if not _count(column, NO_CENTS):
+        return column
+    return pc.replace_substring_regex(column, NO_CENTS, r"\1\2")
 
 
 def _one_array(column: Any) -> pa.Array:

@@ -32,6 +32,7 @@ CLASSES = (
     "to fit classes, use 'easyfirst fit --task classification', in Python easyfirst.tables."
     "TableClassifier"
 )
+TOTAL = "the row looks like a total of others"
 LEAST_DIFFERENT = 20  # values of a target before another column can be said to reproduce it
 REPRODUCED = 0.9  # share of rows in which it must
 EXACT = 1e-9  # difference, relative to the spread of the target,
@@ -76,18 +77,15 @@ class Response:
         """Say which rows are no data."""
         if self.is_total is None:
             return []
-        n = int(self.is_total.sum())
-        looks = "looks" if n == 1 else "look"
-        first = int(np.argmax(self.is_total))
-        return [
-            f"{count(n, 'row')} {looks} like a total of others, the first is row {first:,}: not "
-            f"fitted, and listed as wrong"
-        ]
+        n, first = int(self.is_total.sum()), int(np.argmax(self.is_total))
+        one = f"row {first:,} looks like a total of others"
+        several = f"{n:,} rows look like totals of others, the first is row {first:,}"
+        return [f"{one if n == 1 else several}: not fitted, and listed as wrong"]
 
     def reason(self, row: int) -> str:
         """Return why the target of a row is wrong."""
         if self.is_total is not None and self.is_total[row]:
-            return "the row looks like a total of others"
+            return TOTAL
         if self.is_infinite[row]:
             return "the target is infinite"
         if np.isnan(self.given[row]):
