@@ -662,7 +662,7 @@ AS_FOUND = {
     "rows that end in a delimiter": Messy(lines(LINES[0], *(f"{line}," for line in LINES[1:]))),
     "a dash for no cents": Messy(
         changed(rent=[f"{value:.0f},-" for value in FRAME["rent"]]),
-        says=("such as '6221,-' read as 6221, no cents",),
+        says=("such as '6179,-' read as 6179, no cents",),
     ),
     "Indian lakhs": Messy(
         changed(rent=[f"₹ {lakhs(100 * value)}" for value in FRAME["rent"]]),

@@ -47,12 +47,10 @@ class Smooth:
     def of(cls, rows: RowsInQuestion, may_cross: bool = True) -> Smooth:
         """Return densities over the reference.
 
-        Unless errors may cross zero, their sizes do not explain those that do.
+        Unless errors may cross zero, only a value of any size at all explains those that do.
         """
         size = (rows.error / rows.scale)[:, None]
         by_size = _half_normal(np.maximum(size - NOTICED, 0.0), SIZES) * size
-        if not may_cross:
-            by_size = np.where(rows.crossed[:, None], 0.0, by_size)
         above = (rows.given >= rows.predicted).astype(np.intp)
         side = np.where(rows.crossed, CROSSED, above)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -65,6 +63,10 @@ class Smooth:
         column = np.exp(rows.log_column - rows.log_reference)[:, None]
         evenly = np.exp(rows.log_range - rows.log_reference)[:, None]
         anywhere = np.exp(rows.log_whole_range - rows.log_reference)[:, None]
+        if not may_cross:
+            by_size, anywhere = (
+                np.where(rows.crossed[:, None], 0.0, x) for x in (by_size, anywhere)
+            )
         broad = np.full(column.shape, 0.5 / ANY_SIZE)
         first = 3 * SIZES.size
         place = [
