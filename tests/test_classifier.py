@@ -240,6 +240,17 @@ def test_ten_digits_that_are_given_as_the_next_one_are_found():
     assert np.mean(model.suggested_labels_ == right) > 0.97
 
 
+def test_flips_of_one_class_among_ten_are_found():
+    X, right = load_digits(return_X_y=True)
+    moved = (right == 3) & (np.random.default_rng(2).random(right.size) < 0.3)
+    given = np.where(moved, 4, right)
+    model = SelfPacedClassifier(n_jobs=1).fit(X / 16.0, given)
+    share = moved[right == 3].mean()
+    assert model.label_noise_[3, 4] == pytest.approx(share, abs=0.1)
+    assert np.mean(~model.selected_[moved]) > 0.9
+    assert np.mean(~model.selected_[~moved]) < 0.01
+
+
 @pytest.mark.parametrize(("is_curved", "fits"), [(False, 1), (True, FOLDS)])
 def test_boosters_are_fitted_where_linear_models_miss_something(is_curved, fits):
     rng = np.random.default_rng(0)

@@ -101,12 +101,11 @@ def _all_four(point: Vector, others: int) -> tuple[float, float, float, float]:
 class Evidence:
     """How much more probable labels are if curves level off, as logarithms, parameters paid for.
 
-    `strongest` is that of the class which shows it best. In the mean of classes, labels of all are
-    wrong equally often (`alike`), or levels are of any kind (`apart`). `gathered` is how far rows
-    are at two levels, and `price` that of a parameter.
+    Of the class which shows it best, because labels of one class alone may be flipped: labels of
+    all are wrong equally often (`alike`), or levels are of any kind (`apart`). `gathered` is how
+    far rows are at two levels in the mean of classes, and `price` that of a parameter.
     """
 
-    strongest: float
     alike: float
     apart: float
     gathered: float
@@ -115,7 +114,7 @@ class Evidence:
     @property
     def is_enough(self) -> bool:
         """Whether labels look flipped rather than left to chance."""
-        return self.strongest > 0.0 or self.gathered >= GATHERED
+        return max(self.alike, self.apart) > 0.0 or self.gathered >= GATHERED
 
     @property
     def has_equal_rates(self) -> bool:
@@ -205,9 +204,10 @@ def evidence_of_levels(
             level = np.maximum(level, _with_levels(score, own, s, shares.size - 1) - len(more))
         found[k] = *(level - straight), gathered
     chances = 1 if shares.size == 2 else shares.size  # one of which shows it by chance
-    strongest = float(found[shares > 0, :2].max() - np.log(chances))
-    alike, apart, gathered = (shares @ found / shares.sum()).tolist()
-    return Evidence(strongest, alike, apart, gathered, _price(total))
+    best = int(np.argmax(np.where(shares > 0, found[:, :2].max(axis=1), -np.inf)))
+    alike, apart = (found[best, :2] - np.log(chances)).tolist()
+    gathered = float(shares @ found[:, 2] / shares.sum())
+    return Evidence(alike, apart, gathered, _price(total))
 
 
 def _price(n_rows: float) -> float:
