@@ -309,10 +309,10 @@ def misses(names: list[str], seeds: range, most: int, results: Results) -> Itera
     yield (
         f"\nIn the mean over all cells, accuracy is {gained[0]:.4f} above that of noisy labels, "
         f"{gained[0] / gained[1]:.2f} of the way to the true matrix. Shares, flip rates and "
-        f"calibration are not asked of flips by X. On banana no linear model tells much: that of the "
-        f"right labels, which ours comes near to, is no more accurate than that of noisy ones, which "
-        f"often says the more frequent class of every row. Where cleanlab's area is above .5, twice "
-        f"as much cannot be had."
+        f"calibration are not asked of flips by X. On banana no linear model tells much: that of "
+        f"the right labels, which ours comes near to, is no more accurate than that of noisy ones, "
+        f"which often says the more frequent class of every row. Where cleanlab's area is above "
+        f".5, twice as much cannot be had."
     )
 
 
