@@ -304,8 +304,8 @@ OPTIONS = {
     "an unknown engine": Mistake(f"{FIT} --engine magic", USAGE, "'magic' is not one of"),
     "a cluster without an address": Mistake(f"{FIT} --engine dask", USAGE, "needs the --address"),
     "an address without a cluster": Mistake(f"{FIT} --address tcp://x", USAGE, "has no meaning"),
-    "an unknown decimal mark": Mistake(f"{FIT} --decimal :", USAGE, "must be one of . ,, got ':'"),
-    "an unknown thousands mark": Mistake(f"{FIT} --thousands x", USAGE, "space none, got 'x'"),
+    "an unknown decimal mark": Mistake(f"{FIT} --decimal :", USAGE, "must be '.' or ',', got ':'"),
+    "an unknown thousands mark": Mistake(f"{FIT} --thousands x", USAGE, "space or none, got 'x'"),
     "a table and a query": Mistake(f"{FIT} --table a --sql b", USAGE, "give one of them"),
     "a long delimiter": Mistake(f"{FIT} --delimiter ::", USAGE, "must be one character"),
     "a delimiter like the decimal mark": Mistake(

@@ -170,9 +170,10 @@ def table_format(
 
 def _require_mark(option: str, mark: str | None, allowed: tuple[str, ...]) -> None:
     if mark is not None and mark not in allowed:
-        known = " ".join(each for each in allowed if each.strip())
-        more = " space none" if " " in allowed else ""
-        raise click.BadParameter(f"must be one of {known}{more}, got {mark!r}", param_hint=option)
+        marks = [repr(each) for each in allowed if each.strip()]
+        *known, last = [*marks, *(["space", "none"] if " " in allowed else [])]
+        said = f"must be {', '.join(known)} or {last}, got {mark!r}"
+        raise click.BadParameter(said, param_hint=option)
 
 
 def reading_choices(choices: dict[str, Any]) -> TableFormat:
