@@ -46,3 +46,15 @@ def test_the_default_predicts_no_worse_than_least_squares_and_huber(name):
         assert predicted.max() <= y.max() + width
     plain, huber, ours = np.mean(errors, axis=0)
     assert ours <= 1.08 * min(plain, huber)
+
+
+def test_rows_far_apart_that_the_columns_tell_are_a_kind_of_row():
+    """Energy has two kinds of buildings; in this split a fit of the one is far from the other."""
+    X, y, X_new, y_new = split_of("energy", 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        ours = SelfPacedRegressor().fit(X, y)
+    plain = LinearRegression().fit(X, y)
+    assert np.mean(~ours.selected_) < 0.1
+    errors = [np.mean(np.abs(model.predict(X_new) - y_new)) for model in (ours, plain)]
+    assert errors[0] < 1.05 * errors[1]

@@ -20,7 +20,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from easyfirst.consensus.accident import Accident, accident_of
+from easyfirst.consensus.accident import Accident, SetAside, accident_of
 from easyfirst.consensus.asked_rows import spread_rows, thinned
 from easyfirst.consensus.coarse_targets import is_exact_by_chance
 from easyfirst.consensus.extrapolation import CAP
@@ -30,7 +30,7 @@ from easyfirst.consensus.sample import SCREENED_FEATURES, Sample
 from easyfirst.consensus.standing_apart import rows_far_apart, stands_apart
 from easyfirst.consensus.starts import SampleFit
 from easyfirst.consensus.structure import Structure, structure_of
-from easyfirst.consensus.telling import Telling
+from easyfirst.consensus.telling import Telling, telling_of
 from easyfirst.local.weighing import Problem
 
 ROWS = (4000, 12)  # at the most, or so many per coefficient
@@ -40,6 +40,7 @@ SURELY = (0.0, 1.0, 2.0)  # and by standard errors: beside a minority, a wrong l
 PRICE = 0.1  # more that rows inside may miss by, for what a plain fit gains far out
 TIGHT = 3.0  # scales of the closer fit's misses
 MAJORITY = 0.5
+OF_A_KIND = 0.7  # share of who is far apart that the columns tell: a season tells half of a block
 COINCIDENCE = 1e-5  # standard deviations of y: noise of a minority that is none
 FAINT = 0.1  # density of corrupted rows over that of a minority of clean ones, where it is highest
 
@@ -89,13 +90,23 @@ def second_opinion(found: SampleFit, has_rival: bool = False) -> Opinion:
         opinion = _preferred(replace(table, cell=found.cell), Structure(), 1.0)
         return replace(opinion, is_for_coarse_target=fit.is_calibrated)
     apart = rows_far_apart(found)
-    if not apart.any() or _is_exact(found):
+    if has_rival or _is_exact(found) or not apart.any() or _is_a_kind(found, apart):
         return _opinion(found, has_rival)
     far = None if found.far is None else found.far[~apart]
     opinion = _opinion(replace(found, sample=sample.only(~apart), far=far), has_rival)
     if found.far is not None and np.mean(found.far[apart]) > MAJORITY:
         opinion = replace(opinion, far_rows_vote=False)  # mistakes in X put them where they are
     return _among_all(found, opinion)
+
+
+def _is_a_kind(found: SampleFit, apart: NDArray[np.bool_]) -> bool:
+    """Return whether rows far apart are a part of the table: many far out in X, or told by it."""
+    everyone = np.arange(found.sample.n_samples)
+    if SetAside(found, everyone).is_part_of_the_table:
+        return True
+    rows = thinned(everyone, ROWS_FOR_STRUCTURE)
+    X = found.sample.design(rows)[0][:, : found.sample.rows.n_features]
+    return telling_of(X, apart[rows], found.sample.counts[rows]).share > OF_A_KIND
 
 
 def _among_all(found: SampleFit, opinion: Opinion) -> Opinion:
