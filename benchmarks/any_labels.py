@@ -1,10 +1,11 @@
 """`SelfPaced` around classifiers on noisy labels, beside the linear classifier and cleanlab.
 
-    python benchmarks/any_labels.py [--seeds 3] [--rows 1500]
+    python benchmarks/any_labels.py [--seeds 3] [--rows 1500] [--out docs/any-labels.md]
 
 Prints the share of wrong predictions on untouched test rows: of the model fitted to right labels,
 of the bare model, of `SelfPaced` and cleanlab's `CleanLearning` around it; and the average
-precision with which wrong labels are ranked. Needs the tables beside the repository.
+precision with which wrong labels are ranked. With --out, the page is written again after every
+line. Needs the tables beside the repository.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,6 +35,22 @@ MODELS = {
     "logistic": LogisticRegression(max_iter=1000),
     "boosting": HistGradientBoostingClassifier(max_iter=50, random_state=0),
 }
+
+INTRODUCTION = """# Any classifier, wrong labels
+
+Labels of three public tables are flipped: a fifth of all, 30 % of one class, or none. At most
+{rows:,} rows train, as many others test with their own labels. Means over {seeds} seed(s), made
+by `{command}`.
+
+**Right labels** to **cleanlab** are shares of wrong predictions on the test rows: of the model
+fitted to the right labels, of the bare model on the labels given, of `SelfPaced` around it, of
+`SelfPacedClassifier` (linear, the same for both models), and of cleanlab's `CleanLearning` around
+the model. **AP** is the average precision of the ranking of wrong labels: by `SelfPaced`, by
+`SelfPacedClassifier`, by cleanlab. **Flagged** and **fits** are those of `SelfPaced`. Where
+nothing tells flips from classes that overlap, every label is taken as right: none is flagged,
+`SelfPaced` is the bare model, and its AP is the share of wrong labels.
+
+"""
 
 
 def cell(name: str, model: str, rates: tuple[float, float], seed: int, most: int) -> list[float]:
@@ -63,27 +81,40 @@ def cell(name: str, model: str, rates: tuple[float, float], seed: int, most: int
     return [*plain, error(ours), error(linear), theirs[0], *found, flagged, ours.n_fits_]
 
 
+HEAD = (
+    "| table | wrong | model | right labels | bare | SelfPaced | SelfPacedClassifier "
+    "| cleanlab | AP | AP linear | AP cleanlab | flagged | fits |\n|" + "---|" * 13 + "\n"
+)
+
+
+def line(name: str, kind: str, model: str, seeds: int, rows: int) -> str:
+    """Return a line of the table, the mean over seeds."""
+    means = np.mean([cell(name, model, RATES[kind], s, rows) for s in range(seeds)], axis=0)
+    shown = [f"{100 * value:.1f} %" for value in means[:5]]
+    shown += ["" if np.isnan(value) else f"{value:.2f}" for value in means[5:8]]
+    shown += [f"{100 * means[8]:.1f} %", f"{means[9]:.0f}"]
+    return f"| {name} | {kind} | {model} | " + " | ".join(shown) + " |\n"
+
+
 def main() -> None:
-    """Print the table."""
+    """Print the table, and write the page."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--rows", type=int, default=1500)
+    parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     warnings.simplefilter("ignore")
-    print(
-        "| table | wrong | model | right labels | bare | SelfPaced | SelfPacedClassifier "
-        "| cleanlab | AP | AP linear | AP cleanlab | flagged | fits |"
-    )
-    print("|" + "---|" * 13)
+    command = f"python benchmarks/any_labels.py --seeds {given.seeds} --rows {given.rows}"
+    text = INTRODUCTION.format(rows=given.rows, seeds=given.seeds, command=command) + HEAD
+    print(HEAD, end="")
     for name in TABLES:
-        for kind, rates in RATES.items():
+        for kind in RATES:
             for model in MODELS:
-                cells = [cell(name, model, rates, s, given.rows) for s in range(given.seeds)]
-                means = np.mean(cells, axis=0)
-                shown = [f"{100 * value:.1f} %" for value in means[:5]]
-                shown += ["" if np.isnan(value) else f"{value:.2f}" for value in means[5:8]]
-                shown += [f"{100 * means[8]:.1f} %", f"{means[9]:.0f}"]
-                print(f"| {name} | {kind} | {model} | " + " | ".join(shown) + " |", flush=True)
+                added = line(name, kind, model, given.seeds, given.rows)
+                print(added, end="", flush=True)
+                text += added
+                if given.out is not None:
+                    given.out.write_text(text)
 
 
 if __name__ == "__main__":

@@ -2,9 +2,10 @@
 
     python benchmarks/trusted.py [--seeds 10]
 
-First, how often 1 % of trusted rows settle which of two models of equal support is meant. Second,
-the squared error of the coefficients after 50 answers: about rows drawn at random, about the most
-suspicious rows, and about those that `to_review` chooses.
+First, how often 1 % of trusted rows settle which of two models of equal support is meant, and how
+often a few answers do, about rows drawn at random or chosen by `to_review`. Second, the squared
+error of the coefficients after 50 answers: about rows drawn at random, about the most suspicious
+rows, and about those that `to_review` chooses.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import numpy as np
 from easyfirst import SelfPacedRegressor
 
 ANSWERS = 50
+FEW = (1, 2, 3, 5, 10, 20)  # answers that may settle which of two models is meant
 Problem = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # X, y, which are wrong, coef
 
 
@@ -106,8 +108,18 @@ def settled(seed: int) -> tuple[bool, bool]:
     return alone, told
 
 
+def settled_by_few(seed: int) -> list[list[bool]]:
+    """Return whether the right model of two is found by few answers: at random, by `to_review`."""
+    rng = np.random.default_rng([seed, 11])
+    problem = another_model(rng, 0.5, 4.0, 0.3)
+    X, y, *_ = problem
+    drawn = rng.permutation(y.size)
+    telling = fitted(X, y).to_review(X, y, k=max(FEW))["row_id"].to_numpy()
+    return [[answered(problem, rows[:k]) < 0.01 for k in FEW] for rows in (drawn, telling)]
+
+
 def main() -> None:
-    """Print both tables."""
+    """Print all tables."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--seeds", type=int, default=10)
     seeds = range(parser.parse_args().seeds)
@@ -116,7 +128,11 @@ def main() -> None:
         f"two models of equal support: {alone} of {len(seeds)} right without trusted rows, "
         f"{told} with 1 %\n"
     )
-    print("| squared error after 50 answers | none | at random | most suspicious | to_review |")
+    few = np.sum([settled_by_few(seed) for seed in seeds], axis=0)
+    print("| answers | " + " | ".join(map(str, FEW)) + " |\n|" + "---|" * (len(FEW) + 1))
+    for name, counts in zip(("at random", "to_review"), few, strict=True):
+        print(f"| right after answers, {name} | " + " | ".join(map(str, counts)) + " |")
+    print("\n| squared error after 50 answers | none | at random | most suspicious | to_review |")
     print("|---|---|---|---|---|")
     for name, make in CASES.items():
         rows = []

@@ -10,6 +10,7 @@ from easyfirst import SelfPacedRegressor
 from easyfirst.datasets import make_corrupted_regression
 from easyfirst.engines.spark.spool import _map_batch, _save_batch
 from easyfirst.errors import NoSingleModelWarning
+from easyfirst.estimators.expected_change import most_telling
 from easyfirst.sources.arrays import ArraySource
 
 
@@ -256,3 +257,24 @@ def test_rows_in_memory_alone_have_masks():
     assert np.all(fitted(source, trusted=trusted).weights_[trusted] == 1.0)
     with pytest.raises(ValueError, match="are for rows in memory"):
         fitted(Elsewhere(source), trusted=trusted)
+
+
+def test_in_doubt_rows_of_both_sides_are_asked_about_in_turn():
+    moves = np.array([5.0, 4.0, 3.0, 2.0, 1.0, 0.0])
+    is_kept = np.array([False, False, False, True, True, True])
+    assert most_telling(moves, is_kept, 4, in_doubt=False).tolist() == [0, 1, 2, 3]
+    assert most_telling(moves, is_kept, 4, in_doubt=True).tolist() == [0, 3, 1, 4]
+    assert most_telling(moves, is_kept, 9, in_doubt=True).tolist() == [0, 3, 1, 4, 2]
+
+
+@pytest.mark.filterwarnings("ignore::easyfirst.errors.NoSingleModelWarning")
+def test_answers_about_chosen_rows_bring_rows_to_trust_whichever_model_was_found():
+    X, y, _, ours, theirs = two_models(0)
+    model = fitted(X, y)
+    asked = model.to_review(X, y, k=10)["row_id"].to_numpy()
+    for meant in (ours, theirs):
+        is_right = np.abs(y[asked] - X[asked] @ meant) < 0.5
+        assert 3 <= is_right.sum() <= 7
+        told = {"trusted": mask(y.size, asked[is_right])}
+        told["rejected"] = mask(y.size, asked[~is_right])
+        np.testing.assert_allclose(fitted(X, y, **told).coef_, meant, atol=0.05)

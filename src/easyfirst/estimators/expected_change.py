@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from easyfirst.contracts import Vector
 from easyfirst.estimators.judging import JudgedRows
@@ -36,3 +37,20 @@ def expected_changes(
     kept = values > 1e-10 * max(float(values[-1]), 1e-300)
     root = vectors[:, kept] / np.sqrt(values[kept])
     return np.asarray(moves * design.leverage(root))
+
+
+def most_telling(
+    moves: Vector, is_kept: NDArray[np.bool_], k: int, in_doubt: bool
+) -> NDArray[np.intp]:
+    """Return the k rows that move the fit most, the first being the best.
+
+    If the whole model is in doubt, rows set aside and rows kept take turns. Rows that are right
+    tell which model is meant, and on one side alone perhaps none is; rejected rows are only left
+    out.
+    """
+    order = np.argsort(-moves, kind="stable")[: np.count_nonzero(moves > 0.0)]
+    if in_doubt:
+        sides = [order[~is_kept[order]], order[is_kept[order]]]
+        turn = np.concatenate([np.arange(side.size) for side in sides])
+        order = np.concatenate(sides)[np.argsort(turn, kind="stable")]
+    return order[:k]

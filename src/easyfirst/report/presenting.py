@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from easyfirst.contracts import Vector
 from easyfirst.estimators import clusters, validation
-from easyfirst.estimators.expected_change import expected_changes
+from easyfirst.estimators.expected_change import expected_changes, most_telling
 from easyfirst.estimators.findings import Findings, findings_of
 from easyfirst.estimators.judging import JudgedRows, judge
 from easyfirst.local import judging as local
@@ -70,7 +70,7 @@ def to_review(model: Any, X: Any, y: Any, k: int, row_ids: Any) -> Any:
     numeric = validation.prediction_rows(model, X) if is_linear else None
     with_intercept = is_linear and bool(model.fit_intercept)
     moves = expected_changes(numeric, judged, with_intercept, in_doubt)
-    chosen = np.argsort(-moves, kind="stable")[: min(k, np.count_nonzero(moves > 0.0))]
+    chosen = most_telling(moves, judged.quality >= 0.5, k, in_doubt)
     return _listed(model, X, judged, chosen, row_ids)
 
 
