@@ -46,9 +46,9 @@ by `{command}`.
 fitted to the right labels, of the bare model on the labels given, of `SelfPaced` around it, of
 `SelfPacedClassifier` (linear, the same for both models), and of cleanlab's `CleanLearning` around
 the model. **AP** is the average precision of the ranking of wrong labels: by `SelfPaced`, by
-`SelfPacedClassifier`, by cleanlab. **Flagged** and **fits** are those of `SelfPaced`. Where
-nothing tells flips from classes that overlap, every label is taken as right: none is flagged,
-`SelfPaced` is the bare model, and its AP is the share of wrong labels.
+`SelfPacedClassifier`, by cleanlab. **Flagged** and **fits** are those of `SelfPaced`.
+Where nothing tells flips from classes that overlap, every label is taken as right: none is flagged,
+and `SelfPaced` is the bare model. Labels are then put in order by how probable they are.
 
 """
 

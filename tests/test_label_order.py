@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score
 
-from easyfirst import SelfPacedClassifier
+from easyfirst import SelfPaced, SelfPacedClassifier
 
 
 def overlapping(seed, n=1500):
@@ -53,3 +54,16 @@ def test_the_order_knows_what_a_line_does_not():
     np.testing.assert_array_equal(model.label_noise_, np.eye(2))
     odd = np.where(y == 1, -1.0, 1.0) * X[:, 0] * X[:, 1] > 0.3  # labels against what X says
     assert np.mean(odd[np.argsort(model.weights_)[:50]]) > 0.9
+
+
+def test_any_classifier_puts_labels_in_order_too():
+    X, y = overlapping(15)
+    trusted = np.arange(len(y)) < 10
+    model = SelfPaced(LogisticRegression(), start=LogisticRegression()).fit(X, y, trusted=trusted)
+    assert model.selected_.all()
+    assert model.corrupted_fraction_ == 0.0
+    assert np.all(model.weights_[trusted] == 1.0)
+    given = model.predict_proba(X)[np.arange(len(y)), y]
+    first = model.suspects(X, y, top=20)["row_id"]
+    assert len(set(first) & set(np.argsort(given)[:40])) >= 18
+    assert len(model.suspects(X, y)) == 0

@@ -33,7 +33,11 @@ from easyfirst.estimators.any_values import (
 from easyfirst.estimators.availability import where
 from easyfirst.estimators.findings import findings_of
 from easyfirst.estimators.fit_note import FitNote
-from easyfirst.estimators.judged_labels import JudgedLabels, judge_new_labels
+from easyfirst.estimators.judged_labels import (
+    JudgedLabels,
+    judge_new_labels,
+    quality_without_evidence,
+)
 from easyfirst.estimators.judging import judge
 from easyfirst.estimators.label_reporting import PRESENTATION as OF_LABELS
 from easyfirst.estimators.noise_sizes import sizes_by
@@ -249,6 +253,10 @@ class SelfPaced(ReportingMixin, MetaEstimatorMixin, BaseEstimator):
         settings = LabelSettings(self._template(), self.start, rule, self.n_repeats)
         found = settle_labels(inner, codes, classes.size, fits, settings)
         self._store(rows, used, inner, fits, found)
+        if found.checked and found.noise.is_none and not found.own_noise:
+            chance = found.right[np.arange(codes.size), codes]
+            by_model = quality_without_evidence(chance, classes.size)
+            self.weights_[used] = np.where(inner.trusted, 1.0, by_model)
         self.classes_, self.label_noise_ = classes, found.noise.matrix
         self.out_of_fold_ = np.zeros((rows.y.size, classes.size))
         self.out_of_fold_[used] = found.right
