@@ -21,9 +21,12 @@ from unittest import mock
 import numpy as np
 from _peers import DENSE, make
 
-from easyfirst.consensus import calibrated_rounds, ending, judged, noise_rounds, self_paced
+from easyfirst.consensus import ending, judged
 from easyfirst.consensus import model as plan
 from easyfirst.consensus.fleet import Fleet
+from easyfirst.consensus.rounds import calibrated as calibrated_rounds
+from easyfirst.consensus.rounds import of_noise as noise_rounds
+from easyfirst.consensus.rounds import self_paced
 from easyfirst.estimators import validation
 from easyfirst.workers import ResidentWorkers
 

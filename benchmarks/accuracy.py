@@ -24,9 +24,9 @@ import numpy as np
 from scipy import stats
 
 from easyfirst import SelfPacedRegressor
-from easyfirst.consensus.calibrated_rounds import Start, run
 from easyfirst.consensus.fleet import Fleet
-from easyfirst.consensus.rounds import RoundSettings
+from easyfirst.consensus.rounds.calibrated import Start, run
+from easyfirst.consensus.rounds.common import RoundSettings
 from easyfirst.consensus.statistics import Objective
 from easyfirst.datasets import (
     CorruptedRegression,

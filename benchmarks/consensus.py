@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-import easyfirst.consensus.admm as admm
+import easyfirst.consensus.solvers.admm as admm
 from easyfirst import SelfPacedRegressor
 from easyfirst.datasets import make_corrupted_regression
 

@@ -22,7 +22,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from easyfirst import SelfPacedRegressor
-from easyfirst.consensus.huber import least_absolute_deviations
+from easyfirst.consensus.robust.huber import least_absolute_deviations
 
 SHARES = (0.1, 0.3)
 NEAR, FAR = 1.05, 1.5  # of the oracle's error

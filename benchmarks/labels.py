@@ -31,8 +31,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score, log_loss
 
 from easyfirst import SelfPacedClassifier
-from easyfirst.consensus import label_judging
-from easyfirst.consensus.label_noise import estimate_noise
+from easyfirst.consensus.labels import judging as label_judging
+from easyfirst.consensus.labels.noise import estimate_noise
 
 DATA = Path(__file__).resolve().parents[1].parent / "shared" / "data" / "classification_label_noise"
 SETS = ("adult", "census_income_kdd", "phoneme", "ring", "twonorm", "banana")

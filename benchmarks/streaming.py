@@ -17,7 +17,7 @@ from collections.abc import Callable
 import numpy as np
 
 from easyfirst import SelfPacedClassifier, SelfPacedRegressor
-from easyfirst.consensus.drift import BatchSummary, DriftWatch
+from easyfirst.consensus.streams.drift import BatchSummary, DriftWatch
 
 Batch = tuple[np.ndarray, np.ndarray]
 COEF = np.array([1.0, -2.0, 0.5, 0.0, 3.0])

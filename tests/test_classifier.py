@@ -21,9 +21,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import easyfirst
 from easyfirst import SelfPacedClassifier
-from easyfirst.consensus import label_models
-from easyfirst.consensus.label_evidence import evidence_of_levels
-from easyfirst.consensus.label_noise import (
+from easyfirst.consensus.labels import models as label_models
+from easyfirst.consensus.labels.evidence import evidence_of_levels
+from easyfirst.consensus.labels.noise import (
     LabelNoise,
     _rows_of_class,
     estimate_noise,

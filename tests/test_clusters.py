@@ -103,7 +103,7 @@ def test_two_dask_workers_give_the_digest_of_one_process(client, settings):
 
 def test_a_thousand_batches_give_the_same_bits_with_as_few_messages(client, monkeypatch):
     # As if they were too many rows for the driver to take them.
-    monkeypatch.setattr("easyfirst.consensus.gathered.MOST_ENTRIES", 0)
+    monkeypatch.setattr("easyfirst.consensus.solvers.gathered.MOST_ENTRIES", 0)
     rows, pace = corrupted_rows(n=20_000, p=5), Geometric(start=0.5, factor=3.0, ceiling=4.0)
     here, there = (
         SelfPacedRegressor(n_batches=1000, pace=pace, engine=engine).fit(rows.X, rows.y)

@@ -7,7 +7,7 @@ import pytest
 from sklearn.linear_model import HuberRegressor
 
 from easyfirst import SelfPacedRegressor
-from easyfirst.consensus.coarse_targets import grid_cell
+from easyfirst.consensus.starts.coarse_targets import grid_cell
 
 
 def table(seed: int, n: int = 600) -> tuple[np.ndarray, np.ndarray, np.random.Generator]:

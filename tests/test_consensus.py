@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
 from easyfirst import SelfPacedRegressor
-from easyfirst.consensus import admm, gram
-from easyfirst.consensus.admm import AdmmSettings, OnDriver
-from easyfirst.consensus.rho import RhoMatrix
+from easyfirst.consensus.solvers import admm, gram
+from easyfirst.consensus.solvers.admm import AdmmSettings, OnDriver
+from easyfirst.consensus.solvers.rho import RhoMatrix
 from easyfirst.consensus.statistics import Objective, StackedStatistics
 from easyfirst.local.steps import Statistics
 from easyfirst.penalties import NoPenalty, Ridge

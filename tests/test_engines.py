@@ -192,7 +192,7 @@ def test_the_driver_keeps_to_the_limit_of_the_engine():
 
 
 def test_the_forgetful_engine_really_rebuilds(monkeypatch):
-    monkeypatch.setattr("easyfirst.consensus.gathered.MOST_ENTRIES", 0)
+    monkeypatch.setattr("easyfirst.consensus.solvers.gathered.MOST_ENTRIES", 0)
     engine = Forgetful()
     rows = corrupted_rows(n=90, p=2)
     model = SelfPacedRegressor(pace=PACE, n_batches=3, engine=engine).fit(rows.X, rows.y)

@@ -6,7 +6,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.linear_model import Ridge as PlainRidge
 
 from easyfirst import SelfPacedRegressor
-from easyfirst.consensus import freedom
+from easyfirst.consensus.solvers import freedom
 from easyfirst.errors import NoSingleModelWarning
 from easyfirst.penalties import Lasso, Ridge
 

@@ -6,7 +6,7 @@ import scipy.sparse as sp
 
 from easyfirst import SelfPacedRegressor
 from easyfirst.consensus.fleet import Fleet
-from easyfirst.consensus.gathered import _Rows
+from easyfirst.consensus.solvers.gathered import _Rows
 from easyfirst.contracts import Batch, Pace, Resident
 from easyfirst.engines import Inline, Threads
 from easyfirst.errors import NoRowSelectedError
@@ -75,7 +75,7 @@ def fit(case, engine="inline"):
 @pytest.mark.parametrize("case", CASES)
 def test_the_driver_finds_what_messages_about_the_rows_find(case, monkeypatch):
     ours = fit(case)
-    monkeypatch.setattr("easyfirst.consensus.gathered.MOST_ENTRIES", 0)
+    monkeypatch.setattr("easyfirst.consensus.solvers.gathered.MOST_ENTRIES", 0)
     theirs = fit(case)
     np.testing.assert_allclose(ours.coef_, theirs.coef_, rtol=1e-9, atol=1e-12)
     np.testing.assert_array_equal(ours.weights_, theirs.weights_)

@@ -12,17 +12,21 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from easyfirst import SelfPacedRegressor
-from easyfirst.consensus import calibrated_rounds
-from easyfirst.consensus.absolute import absolute_start
-from easyfirst.consensus.calibrated_rounds import Start
-from easyfirst.consensus.diagnosis import SecondModelEvidence, doubts_about, find_second_model
+from easyfirst.consensus.checks.diagnosis import (
+    SecondModelEvidence,
+    doubts_about,
+    find_second_model,
+)
 from easyfirst.consensus.fleet import Fleet
-from easyfirst.consensus.gram import solve_normal, supported_basis
-from easyfirst.consensus.polish import polish
-from easyfirst.consensus.rounds import RoundSettings
-from easyfirst.consensus.sample import Sample
-from easyfirst.consensus.short_runs import ends_of
-from easyfirst.consensus.starts import SampleFit, find_start
+from easyfirst.consensus.robust.absolute import absolute_start
+from easyfirst.consensus.rounds import calibrated as calibrated_rounds
+from easyfirst.consensus.rounds.calibrated import Start
+from easyfirst.consensus.rounds.common import RoundSettings
+from easyfirst.consensus.solvers.gram import solve_normal, supported_basis
+from easyfirst.consensus.solvers.polish import polish
+from easyfirst.consensus.starts.sample import Sample
+from easyfirst.consensus.starts.search import SampleFit, find_start
+from easyfirst.consensus.starts.short_runs import ends_of
 from easyfirst.consensus.statistics import Objective
 from easyfirst.contracts import Pace
 from easyfirst.engines import Inline

@@ -8,9 +8,9 @@ import pytest
 
 from easyfirst import SelfPacedRegressor, load
 from easyfirst.consensus.fleet import Fleet
-from easyfirst.consensus.point_masses import judged_masses, point_masses
-from easyfirst.consensus.rounds import RoundSettings
-from easyfirst.consensus.sample import Sample
+from easyfirst.consensus.rounds.common import RoundSettings
+from easyfirst.consensus.starts.point_masses import judged_masses, point_masses
+from easyfirst.consensus.starts.sample import Sample
 from easyfirst.consensus.statistics import Objective
 from easyfirst.engines import Inline
 from easyfirst.local.design import Coordinates

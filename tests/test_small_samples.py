@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from easyfirst import SelfPacedRegressor
-from easyfirst.consensus.absolute import absolute_start
-from easyfirst.consensus.huber import bisquare, robust_scale
-from easyfirst.consensus.leverage import far_rules
-from easyfirst.consensus.starts import CLOSE
+from easyfirst.consensus.robust.absolute import absolute_start
+from easyfirst.consensus.robust.huber import bisquare, robust_scale
+from easyfirst.consensus.starts.leverage import far_rules
+from easyfirst.consensus.starts.search import CLOSE
 
 SEEDS = range(50, 55)
 

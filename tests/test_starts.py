@@ -9,12 +9,13 @@ import pytest
 import scipy.sparse as sp
 
 from easyfirst import SelfPacedRegressor
-from easyfirst.consensus import calibrated_rounds, starts
-from easyfirst.consensus.calibrated_rounds import Start, run
-from easyfirst.consensus.elemental import elemental_starts
 from easyfirst.consensus.fleet import Fleet
-from easyfirst.consensus.leverage import body_location_scale, far_rules
-from easyfirst.consensus.rounds import RoundSettings
+from easyfirst.consensus.rounds import calibrated as calibrated_rounds
+from easyfirst.consensus.rounds.calibrated import Start, run
+from easyfirst.consensus.rounds.common import RoundSettings
+from easyfirst.consensus.starts import search as starts
+from easyfirst.consensus.starts.elemental import elemental_starts
+from easyfirst.consensus.starts.leverage import body_location_scale, far_rules
 from easyfirst.consensus.statistics import Objective
 from easyfirst.datasets import (
     CorruptedRegression,

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from easyfirst import SelfPacedRegressor
-from easyfirst.consensus.drift import BatchSummary, DriftWatch
-from easyfirst.consensus.stream import Reservoir
+from easyfirst.consensus.streams.drift import BatchSummary, DriftWatch
+from easyfirst.consensus.streams.stream import Reservoir
 from easyfirst.errors import DriftWarning
 from easyfirst.penalties import Lasso, Ridge
 from easyfirst.schedules import Geometric

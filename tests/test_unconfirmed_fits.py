@@ -5,7 +5,7 @@ import pytest
 from sklearn.linear_model import LinearRegression
 
 from easyfirst import SelfPacedRegressor
-from easyfirst.consensus.telling import telling_of
+from easyfirst.consensus.checks.telling import telling_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 

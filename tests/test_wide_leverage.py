@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from sklearn.linear_model import Ridge as PlainRidge
 
 from easyfirst import SelfPacedRegressor
-from easyfirst.consensus.wide_leverage import wide_far_rule
+from easyfirst.consensus.starts.wide_leverage import wide_far_rule
 from easyfirst.engines import Inline, Threads
 from easyfirst.penalties import Ridge
 
@@ -120,8 +120,8 @@ def test_rows_with_an_entry_in_the_columns_of_a_cluster_are_not_far(share):
 
 def test_a_cluster_is_noticed_by_what_it_does_to_its_own_direction(monkeypatch):
     # As if there were thousands of columns, in which the move of the whole fit is chance.
-    monkeypatch.setattr("easyfirst.consensus.starts.SCREENED_FEATURES", 100)
-    monkeypatch.setattr("easyfirst.consensus.starts.MATTERS", np.inf)
+    monkeypatch.setattr("easyfirst.consensus.starts.search.SCREENED_FEATURES", 100)
+    monkeypatch.setattr("easyfirst.consensus.starts.search.MATTERS", np.inf)
     rng = np.random.default_rng(8)
     n, p = 3000, 300
     X = sp.random_array((n, p), density=0.05, rng=rng, format="csr", data_sampler=rng.normal)
@@ -135,6 +135,6 @@ def test_a_cluster_is_noticed_by_what_it_does_to_its_own_direction(monkeypatch):
     model = SelfPacedRegressor().fit(X, y)
     assert np.mean(model.selected_[bad]) < 0.01
     assert np.mean(model.selected_[~bad]) > 0.98
-    monkeypatch.setattr("easyfirst.consensus.starts.SURELY", np.inf)
+    monkeypatch.setattr("easyfirst.consensus.starts.search.SURELY", np.inf)
     misled = SelfPacedRegressor().fit(X, y)
     assert np.mean(misled.selected_[bad]) > 0.5

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from easyfirst.consensus.gram import solve_normal
+from easyfirst.consensus.solvers.gram import solve_normal
 from easyfirst.contracts import Matrix, Vector
 from easyfirst.local.design import Coordinates, Design, centre
 

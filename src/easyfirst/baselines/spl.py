@@ -12,7 +12,7 @@ from easyfirst.baselines.base import RowsFit, WeightedBaseline
 from easyfirst.baselines.checks import require_number, require_whole
 from easyfirst.baselines.method import Method, plain
 from easyfirst.baselines.rows import Mask, Rows, SubsetLeastSquares
-from easyfirst.consensus.self_paced import UNSEEN
+from easyfirst.consensus.rounds.self_paced import UNSEEN
 from easyfirst.contracts import Pace, Vector
 from easyfirst.errors import NoRowSelectedError
 from easyfirst.losses import Squared

@@ -12,16 +12,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from easyfirst.consensus import gram, noise_rounds
 from easyfirst.consensus.fleet import Fleet, Weightings
-from easyfirst.consensus.gram import ProximalTerm, relative_range
 from easyfirst.consensus.inference import Scatter
-from easyfirst.consensus.noise_rounds import NoiseState
-from easyfirst.consensus.rounds import Center, OnRound, Recorder, RoundsResult
-from easyfirst.consensus.sample import Sample
+from easyfirst.consensus.rounds import of_noise as noise_rounds
+from easyfirst.consensus.rounds.common import Center, OnRound, Recorder, RoundsResult
+from easyfirst.consensus.rounds.of_noise import NoiseState
 from easyfirst.consensus.solution import Solution
-from easyfirst.consensus.solvers import Fit
-from easyfirst.consensus.starts import no_callback
+from easyfirst.consensus.solvers import gram
+from easyfirst.consensus.solvers.gram import ProximalTerm, relative_range
+from easyfirst.consensus.solvers.ways import Fit
+from easyfirst.consensus.starts.sample import Sample
+from easyfirst.consensus.starts.search import no_callback
 from easyfirst.consensus.statistics import Objective, StackedStatistics
 from easyfirst.contracts import Matrix, Vector
 from easyfirst.local.confirming import Conclusion, conclude, curvature, draw

@@ -6,14 +6,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from easyfirst.consensus.extrapolation import restrained, supported
+from easyfirst.consensus.checks.extrapolation import restrained, supported
 from easyfirst.consensus.fitted import FittedModel
 from easyfirst.consensus.fleet import Fleet
-from easyfirst.consensus.gram import rank, without_constant_columns
-from easyfirst.consensus.polish import polish
-from easyfirst.consensus.rounds import Center, RoundsResult
-from easyfirst.consensus.sample import Sample
+from easyfirst.consensus.rounds.common import Center, RoundsResult
 from easyfirst.consensus.solution import everywhere
+from easyfirst.consensus.solvers.gram import rank, without_constant_columns
+from easyfirst.consensus.solvers.polish import polish
+from easyfirst.consensus.starts.sample import Sample
 from easyfirst.consensus.statistics import Diagonal, Objective
 from easyfirst.contracts import Resident, Vector
 from easyfirst.local.weighing import row_weights, weigh

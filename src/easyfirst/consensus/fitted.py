@@ -8,14 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from easyfirst.calibration import mass_quantile, signed_quantile
-from easyfirst.consensus.extrapolation import FarPredictions
+from easyfirst.consensus.checks.extrapolation import FarPredictions
+from easyfirst.consensus.checks.misfit import Misfit
+from easyfirst.consensus.checks.second_opinion import Opinion
+from easyfirst.consensus.checks.transforming import Advice
 from easyfirst.consensus.fleet import Fleet
 from easyfirst.consensus.history import History
-from easyfirst.consensus.misfit import Misfit
-from easyfirst.consensus.rounds import RoundsResult
-from easyfirst.consensus.second_opinion import Opinion
+from easyfirst.consensus.rounds.common import RoundsResult
 from easyfirst.consensus.status import Status
-from easyfirst.consensus.transforming import Advice
 from easyfirst.contracts import Vector
 from easyfirst.noise import NoiseModel, ScaleRule
 from easyfirst.noise.counts import NO_COUNTS, CountNoise

@@ -12,6 +12,7 @@ from easyfirst.consensus.statistics import Diagonal, StackedStatistics
 from easyfirst.contracts import Batch, Matrix, Pace, Spread, Vector, Workers
 from easyfirst.local import derivatives, products, steps, subproblem, weighing
 from easyfirst.local.derivatives import Expansion
+from easyfirst.local.design import stacked
 from easyfirst.local.steps import Change, Description
 from easyfirst.local.subproblem import Pull, Response, Terms
 from easyfirst.local.turnover import Turnover, turnover
@@ -298,3 +299,18 @@ def _columns(descriptions: Sequence[Description]) -> tuple[Vector, Vector]:
 def _shift(descriptions: Sequence[Description]) -> Vector | None:
     mean, spread = _columns(descriptions)
     return mean if np.any(np.abs(mean) > FAR_FROM_ZERO * spread) else None
+
+
+def joined_rows(batches: Sequence[Batch]) -> Batch:
+    """Return the rows of all batches as one."""
+    if len(batches) == 1:
+        return batches[0]
+    xs = [batch.X for batch in batches]
+    weights = [batch.sample_weight for batch in batches if batch.sample_weight is not None]
+    trusted = [batch.trusted for batch in batches if batch.trusted is not None]
+    return Batch(
+        X=stacked(xs),
+        y=np.concatenate([batch.y for batch in batches]),
+        sample_weight=np.concatenate(weights) if weights else None,
+        trusted=np.concatenate(trusted) if trusted else None,
+    )

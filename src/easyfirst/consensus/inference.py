@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from easyfirst.consensus.fleet import Fleet, Weightings
-from easyfirst.consensus.gram import (
+from easyfirst.consensus.solvers.gram import (
     inverse_diagonal,
     inverse_root,
     is_well_conditioned,

@@ -7,13 +7,13 @@ from dataclasses import replace
 import numpy as np
 
 from easyfirst.calibration import CleanMixture, corrupted_interval
-from easyfirst.consensus import noise_rounds
 from easyfirst.consensus.ending import Ending, concluded
 from easyfirst.consensus.fitted import Calibration, FittedModel
 from easyfirst.consensus.fleet import Fleet
 from easyfirst.consensus.inference import sandwich_errors, standard_errors
-from easyfirst.consensus.noise_rounds import NoiseState
-from easyfirst.consensus.rounds import RoundsResult
+from easyfirst.consensus.rounds import of_noise as noise_rounds
+from easyfirst.consensus.rounds.common import RoundsResult
+from easyfirst.consensus.rounds.of_noise import NoiseState
 from easyfirst.consensus.statistics import Objective
 from easyfirst.contracts import Matrix, Vector
 from easyfirst.noise import ScaleRule, clean_mass, likely_shares, of_mixture, share_interval

@@ -7,36 +7,39 @@ from typing import Literal
 
 import numpy as np
 
-from easyfirst.consensus import calibrated_rounds, noise_rounds, self_paced, wide_start
-from easyfirst.consensus.count_rounds import count_errors, fit_counts, residual_noise
-from easyfirst.consensus.diagnosis import (
+from easyfirst.consensus.checks.diagnosis import (
     SecondModelEvidence,
     doubts_about,
     doubts_where_nothing_is_explained,
     find_second_model,
 )
+from easyfirst.consensus.checks.extrapolation import far_predictions
+from easyfirst.consensus.checks.knee import with_knee
+from easyfirst.consensus.checks.misfit import Misfit, misfit_of
+from easyfirst.consensus.checks.second_group import doubts_about_a_second_group
+from easyfirst.consensus.checks.second_opinion import Opinion, may_be_second_guessed, second_opinion
+from easyfirst.consensus.checks.transforming import Advice, advised_transform
 from easyfirst.consensus.ending import Ending, concluded
-from easyfirst.consensus.extrapolation import far_predictions
 from easyfirst.consensus.fitted import Calibration, FittedModel
 from easyfirst.consensus.fleet import Fleet
-from easyfirst.consensus.freedom import effective_coefficients
 from easyfirst.consensus.judged import by_noise, counting_aside
-from easyfirst.consensus.knee import with_knee
-from easyfirst.consensus.misfit import Misfit, misfit_of
-from easyfirst.consensus.noise_rounds import NoiseState
 from easyfirst.consensus.other_noise import SampleAhead, with_its_noise
-from easyfirst.consensus.point_masses import (
+from easyfirst.consensus.rounds import calibrated as calibrated_rounds
+from easyfirst.consensus.rounds import of_noise as noise_rounds
+from easyfirst.consensus.rounds import self_paced
+from easyfirst.consensus.rounds.common import OnRound, RoundSettings
+from easyfirst.consensus.rounds.of_counts import count_errors, fit_counts, residual_noise
+from easyfirst.consensus.rounds.of_noise import NoiseState
+from easyfirst.consensus.solvers.freedom import effective_coefficients
+from easyfirst.consensus.starts import wide as wide_start
+from easyfirst.consensus.starts.point_masses import (
     doubts_about_a_majority,
     doubts_about_masses,
     notes_about_masses,
 )
-from easyfirst.consensus.rounds import OnRound, RoundSettings
-from easyfirst.consensus.sample import studentizes
-from easyfirst.consensus.second_group import doubts_about_a_second_group
-from easyfirst.consensus.second_opinion import Opinion, may_be_second_guessed, second_opinion
-from easyfirst.consensus.starts import SampleFit, find_start, thorough
+from easyfirst.consensus.starts.sample import studentizes
+from easyfirst.consensus.starts.search import SampleFit, find_start, thorough
 from easyfirst.consensus.statistics import Objective
-from easyfirst.consensus.transforming import Advice, advised_transform
 from easyfirst.noise import ScaleRule
 from easyfirst.schedules import Calibrated
 

@@ -6,17 +6,18 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from easyfirst.consensus import confirmation, noise_rounds
+from easyfirst.consensus import confirmation
+from easyfirst.consensus.checks.knee import with_knee
+from easyfirst.consensus.checks.second_opinion import may_be_second_guessed
 from easyfirst.consensus.ending import Ending, concluded
 from easyfirst.consensus.fitted import FittedModel
 from easyfirst.consensus.fleet import Fleet
 from easyfirst.consensus.inference import errors_of
 from easyfirst.consensus.judged import by_mixture, by_noise, judged_by_noise
-from easyfirst.consensus.knee import with_knee
-from easyfirst.consensus.noise_rounds import NoiseState
-from easyfirst.consensus.rounds import OnRound, RoundsResult
-from easyfirst.consensus.second_opinion import may_be_second_guessed
-from easyfirst.consensus.starts import SampleFit, first_size
+from easyfirst.consensus.rounds import of_noise as noise_rounds
+from easyfirst.consensus.rounds.common import OnRound, RoundsResult
+from easyfirst.consensus.rounds.of_noise import NoiseState
+from easyfirst.consensus.starts.search import SampleFit, first_size
 from easyfirst.consensus.statistics import Objective
 from easyfirst.noise import ScaleRule, fit_noise, normal_fits
 

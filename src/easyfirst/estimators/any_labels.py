@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 from sklearn.ensemble import HistGradientBoostingClassifier
 
-from easyfirst.consensus.classes import noise_by_batch
-from easyfirst.consensus.label_evidence import evidence_of_levels
-from easyfirst.consensus.label_mixing import best_mix
-from easyfirst.consensus.label_noise import (
+from easyfirst.consensus.labels.evidence import evidence_of_levels
+from easyfirst.consensus.labels.fit_classes import noise_by_batch
+from easyfirst.consensus.labels.mixing import best_mix
+from easyfirst.consensus.labels.noise import (
     LEAST_ROWS,
     LabelNoise,
     estimate_noise,

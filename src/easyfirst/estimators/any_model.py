@@ -18,7 +18,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from easyfirst.consensus.history import History
-from easyfirst.consensus.point_masses import notes_about_masses
+from easyfirst.consensus.starts.point_masses import notes_about_masses
 from easyfirst.contracts import Matrix, Vector
 from easyfirst.errors import NoSingleModelWarning
 from easyfirst.estimators import label_notes, parameters, validation

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.ensemble import HistGradientBoostingRegressor
 
 from easyfirst.consensus.fitted import Calibration
-from easyfirst.consensus.point_masses import PointMass
+from easyfirst.consensus.starts.point_masses import PointMass
 from easyfirst.consensus.status import Status
 from easyfirst.contracts import Vector
 from easyfirst.estimators import validation

@@ -15,9 +15,14 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from easyfirst.callbacks import Callback
-from easyfirst.consensus.classes import FittedLabels, LabelSettings, count_classes, fit_classes
 from easyfirst.consensus.fleet import Fleet
 from easyfirst.consensus.history import History
+from easyfirst.consensus.labels.fit_classes import (
+    FittedLabels,
+    LabelSettings,
+    count_classes,
+    fit_classes,
+)
 from easyfirst.contracts import Matrix, Source, Vector
 from easyfirst.engines.blas import one_blas_thread
 from easyfirst.engines.embedded import cores_of_driver

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.ensemble import HistGradientBoostingRegressor
 
-from easyfirst.consensus.point_masses import TELLS, PointMass, shared_values
+from easyfirst.consensus.starts.point_masses import TELLS, PointMass, shared_values
 from easyfirst.estimators import validation
 from easyfirst.estimators.paced_rows import Fits, Rows
 

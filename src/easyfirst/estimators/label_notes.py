@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from easyfirst.consensus.classes import FittedLabels
-from easyfirst.consensus.label_noise import LEAST_ROWS, LabelNoise
+from easyfirst.consensus.labels.fit_classes import FittedLabels
+from easyfirst.consensus.labels.noise import LEAST_ROWS, LabelNoise
 from easyfirst.contracts import Vector
 
 MORE_WRONG = 0.05  # share of wrong labels above that of a typical batch that makes a batch bad

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from easyfirst.consensus.diagnosis import (
+from easyfirst.consensus.checks.diagnosis import (
     DENSEST_LOGARITHM,
     EDGE_LOGARITHM,
     MODEL_LOGARITHM,
     TRY_LOGARITHM,
 )
+from easyfirst.consensus.checks.second_opinion import Opinion
+from easyfirst.consensus.checks.transforming import Advice
 from easyfirst.consensus.fitted import FittedModel
-from easyfirst.consensus.second_opinion import Opinion
-from easyfirst.consensus.structure import PREDICTION, Structure
-from easyfirst.consensus.transforming import Advice
+from easyfirst.consensus.robust.structure import PREDICTION, Structure
 
 WORTH_SAYING = 0.005  # share of rows, or of an error
 UNEVEN_FLAGS = 0.4  # difference of flagged shares between groups of rows that is no accident

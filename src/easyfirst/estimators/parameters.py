@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from sklearn.utils import check_random_state
 
-from easyfirst.consensus.admm import OVER_RELAXATION, AdmmSettings
-from easyfirst.consensus.rounds import RoundSettings
+from easyfirst.consensus.rounds.common import RoundSettings
+from easyfirst.consensus.solvers.admm import OVER_RELAXATION, AdmmSettings
 from easyfirst.losses import Loss, Squared
 from easyfirst.penalties import NoPenalty, Penalty
 from easyfirst.regularizers import Entropic, Hard, SelfPacedRegularizer

@@ -8,9 +8,9 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import clone
 
-from easyfirst.consensus.drift import BatchSummary, Drift
 from easyfirst.consensus.fitted import Calibration
-from easyfirst.consensus.stream import Reservoir, Stream, Sums, contradicts
+from easyfirst.consensus.streams.drift import BatchSummary, Drift
+from easyfirst.consensus.streams.stream import Reservoir, Stream, Sums, contradicts
 from easyfirst.contracts import Matrix, Vector
 from easyfirst.errors import DriftWarning
 from easyfirst.estimators import parameters, validation

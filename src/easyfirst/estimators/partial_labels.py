@@ -7,8 +7,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from easyfirst.consensus.drift import BatchSummary, Drift
-from easyfirst.consensus.stream import Reservoir, Stream
+from easyfirst.consensus.streams.drift import BatchSummary, Drift
+from easyfirst.consensus.streams.stream import Reservoir, Stream
 from easyfirst.contracts import Matrix, Vector
 from easyfirst.estimators import validation
 from easyfirst.estimators.availability import where

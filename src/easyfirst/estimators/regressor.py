@@ -10,13 +10,13 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 
 from easyfirst.callbacks import Callback
+from easyfirst.consensus.checks.transforming import Advice
 from easyfirst.consensus.fitted import FittedModel
 from easyfirst.consensus.fleet import Fleet
 from easyfirst.consensus.model import Judging, fit_model
-from easyfirst.consensus.outputs import OutputObjective
-from easyfirst.consensus.rounds import Center, RoundSettings
+from easyfirst.consensus.rounds.common import Center, RoundSettings
+from easyfirst.consensus.solvers.outputs import OutputObjective
 from easyfirst.consensus.statistics import Objective
-from easyfirst.consensus.transforming import Advice
 from easyfirst.contracts import Engine, Source
 from easyfirst.engines.blas import one_blas_thread
 from easyfirst.engines.embedded import cores_of_driver

@@ -19,10 +19,10 @@ import sklearn
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from easyfirst.consensus.checks.transforming import Advice
 from easyfirst.consensus.fitted import Calibration
 from easyfirst.consensus.history import History, IterationRecord, RoundRecord
 from easyfirst.consensus.status import Status
-from easyfirst.consensus.transforming import Advice
 from easyfirst.estimators import parameters
 from easyfirst.estimators.fit_note import FitNote
 from easyfirst.estimators.records import records_from_arrays, records_to_arrays, take

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from easyfirst.consensus.point_masses import shared_values
+from easyfirst.consensus.starts.point_masses import shared_values
 from easyfirst.contracts import Vector
 from easyfirst.noise.model import LEAST
 from easyfirst.noise.of_rows import RowNoise, Told

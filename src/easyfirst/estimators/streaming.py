@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from easyfirst.atomic import atomic_write
-from easyfirst.consensus.rounds import RoundSettings
+from easyfirst.consensus.rounds.common import RoundSettings
 from easyfirst.contracts import Engine, Resident, Source, Workers
 from easyfirst.errors import ManyPassesWarning
 from easyfirst.estimators import clusters

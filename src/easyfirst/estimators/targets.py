@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from easyfirst.consensus.fitted import FittedModel
-from easyfirst.consensus.rounds import RoundSettings
+from easyfirst.consensus.rounds.common import RoundSettings
 from easyfirst.estimators.callback_runner import CallbackRunner
 from easyfirst.local.design import Coordinates
 from easyfirst.losses import Loss, Squared

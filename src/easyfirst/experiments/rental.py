@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 
 from easyfirst.baselines.method import PAPER_NOISE, Coefficients
 from easyfirst.baselines.methods import run_in
-from easyfirst.consensus.huber import MEDIAN_TO_SCALE
+from easyfirst.consensus.robust.huber import MEDIAN_TO_SCALE
 from easyfirst.contracts import Matrix, Vector
 from easyfirst.datasets.synthetic import random_shares
 from easyfirst.experiments import published

@@ -1,7 +1,7 @@
 """How far out a row of X lies, as a rule that any worker can apply to its own rows.
 
-The rule is found on a sample (`consensus/leverage.py`); far rows form bands of their own, because
-a share of bad rows there says nothing about the rows inside.
+The rule is found on a sample (`consensus/starts/leverage.py`); far rows form bands of their own,
+because a share of bad rows there says nothing about the rows inside.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from easyfirst.consensus.gram import solve_normal
+from easyfirst.consensus.solvers.gram import solve_normal
 from easyfirst.contracts import Vector
 from easyfirst.estimators.findings import Findings
 from easyfirst.estimators.judging import JudgedRows

@@ -30,7 +30,7 @@ from easyfirst.baselines.method import PAPER_NOISE, Method, Told
 from easyfirst.baselines.methods import COMPARED
 from easyfirst.baselines.scikit_learn import HUBER_ITERATIONS
 from easyfirst.baselines.self_paced import OURS
-from easyfirst.consensus.huber import MEDIAN_TO_SCALE
+from easyfirst.consensus.robust.huber import MEDIAN_TO_SCALE
 from easyfirst.contracts import Matrix, Vector
 from easyfirst.metrics import trimmed_error
 from easyfirst.tables import values

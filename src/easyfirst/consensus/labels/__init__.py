@@ -1,0 +1,1 @@
+"""Fits of classes: how noisy the labels are, what each should be, the linear model."""

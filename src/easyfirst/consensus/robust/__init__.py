@@ -1,0 +1,1 @@
+"""Plain robust fits of some rows, and whether their residuals depend on X."""

@@ -1,0 +1,1 @@
+"""The solve of one round: matrices, products, Newton steps, consensus."""

@@ -1,0 +1,1 @@
+"""Where the rounds begin: fits of a sample from several starts, and the choice between them."""

@@ -1,0 +1,1 @@
+"""Rows that arrive batch by batch."""
