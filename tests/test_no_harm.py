@@ -24,8 +24,9 @@ from easyfirst.consensus.rounds.calibrated import Start
 from easyfirst.consensus.rounds.common import RoundSettings
 from easyfirst.consensus.solvers.gram import solve_normal, supported_basis
 from easyfirst.consensus.solvers.polish import polish
+from easyfirst.consensus.starts.found import SampleFit
 from easyfirst.consensus.starts.sample import Sample
-from easyfirst.consensus.starts.search import SampleFit, find_start
+from easyfirst.consensus.starts.search import find_start
 from easyfirst.consensus.starts.short_runs import ends_of
 from easyfirst.consensus.statistics import Objective
 from easyfirst.contracts import Pace

@@ -8,8 +8,8 @@ import pytest
 from easyfirst import SelfPacedRegressor
 from easyfirst.consensus.robust.absolute import absolute_start
 from easyfirst.consensus.robust.huber import bisquare, robust_scale
+from easyfirst.consensus.starts.candidates import CLOSE
 from easyfirst.consensus.starts.leverage import far_rules
-from easyfirst.consensus.starts.search import CLOSE
 
 SEEDS = range(50, 55)
 

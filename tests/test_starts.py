@@ -13,7 +13,7 @@ from easyfirst.consensus.fleet import Fleet
 from easyfirst.consensus.rounds import calibrated as calibrated_rounds
 from easyfirst.consensus.rounds.calibrated import Start, run
 from easyfirst.consensus.rounds.common import RoundSettings
-from easyfirst.consensus.starts import search as starts
+from easyfirst.consensus.starts import screens, search
 from easyfirst.consensus.starts.elemental import elemental_starts
 from easyfirst.consensus.starts.leverage import body_location_scale, far_rules
 from easyfirst.consensus.statistics import Objective
@@ -642,14 +642,14 @@ def test_rows_in_another_unit_leave_the_model_as_it_is(factor, n_wrong):
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_distances_are_found_beside_the_first_fit_where_cores_may_be_shared(monkeypatch, n_jobs):
-    seen, search = [], starts._screens_that_matter
+    seen, real = [], search.screens_that_matter
 
     def watched(sample, rng):
         seen.append(threading.current_thread() is threading.main_thread())
-        return search(sample, rng)
+        return real(sample, rng)
 
-    monkeypatch.setattr(starts, "_screens_that_matter", watched)
-    monkeypatch.setattr(starts, "FOR_A_THREAD", 12_000)  # fewer numbers are not worth one
+    monkeypatch.setattr(search, "screens_that_matter", watched)
+    monkeypatch.setattr(search, "FOR_A_THREAD", 12_000)  # fewer numbers are not worth one
     rows = corrupted_rows(n=3000, p=4)
     model = SelfPacedRegressor(n_jobs=n_jobs).fit(rows.X, rows.y)
     assert seen == [n_jobs == 1]
@@ -662,20 +662,20 @@ def test_an_error_beside_the_first_fit_reaches_the_caller(monkeypatch):
     def broken(sample, rng):
         raise ArithmeticError("no distances today")
 
-    monkeypatch.setattr(starts, "_screens_that_matter", broken)
+    monkeypatch.setattr(search, "screens_that_matter", broken)
     rows = corrupted_rows(n=3000, p=4)
     with pytest.raises(ArithmeticError, match="no distances today"):
         SelfPacedRegressor(n_jobs=2).fit(rows.X, rows.y)
 
 
 def test_distances_are_judged_by_other_rows_than_those_they_were_sought_in(monkeypatch):
-    given, real = [], starts.far_rules
+    given, real = [], screens.far_rules
 
     def watched(X, judges):
         given.append((X, judges))
         return real(X, judges)
 
-    monkeypatch.setattr(starts, "far_rules", watched)
+    monkeypatch.setattr(screens, "far_rules", watched)
     rows = corrupted_rows(n=9000, p=4)
     SelfPacedRegressor().fit(rows.X, rows.y)
     ((sought, judges),) = given

@@ -120,8 +120,9 @@ def test_rows_with_an_entry_in_the_columns_of_a_cluster_are_not_far(share):
 
 def test_a_cluster_is_noticed_by_what_it_does_to_its_own_direction(monkeypatch):
     # As if there were thousands of columns, in which the move of the whole fit is chance.
-    monkeypatch.setattr("easyfirst.consensus.starts.search.SCREENED_FEATURES", 100)
-    monkeypatch.setattr("easyfirst.consensus.starts.search.MATTERS", np.inf)
+    for module in ("search", "screens"):
+        monkeypatch.setattr(f"easyfirst.consensus.starts.{module}.SCREENED_FEATURES", 100)
+    monkeypatch.setattr("easyfirst.consensus.starts.screens.MATTERS", np.inf)
     rng = np.random.default_rng(8)
     n, p = 3000, 300
     X = sp.random_array((n, p), density=0.05, rng=rng, format="csr", data_sampler=rng.normal)
@@ -135,6 +136,6 @@ def test_a_cluster_is_noticed_by_what_it_does_to_its_own_direction(monkeypatch):
     model = SelfPacedRegressor().fit(X, y)
     assert np.mean(model.selected_[bad]) < 0.01
     assert np.mean(model.selected_[~bad]) > 0.98
-    monkeypatch.setattr("easyfirst.consensus.starts.search.SURELY", np.inf)
+    monkeypatch.setattr("easyfirst.consensus.starts.screens.SURELY", np.inf)
     misled = SelfPacedRegressor().fit(X, y)
     assert np.mean(misled.selected_[bad]) > 0.5

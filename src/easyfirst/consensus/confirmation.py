@@ -21,8 +21,8 @@ from easyfirst.consensus.solution import Solution
 from easyfirst.consensus.solvers import gram
 from easyfirst.consensus.solvers.gram import ProximalTerm, relative_range
 from easyfirst.consensus.solvers.ways import Fit
+from easyfirst.consensus.starts.found import no_callback
 from easyfirst.consensus.starts.sample import Sample
-from easyfirst.consensus.starts.search import no_callback
 from easyfirst.consensus.statistics import Objective, StackedStatistics
 from easyfirst.contracts import Matrix, Vector
 from easyfirst.local.confirming import Conclusion, conclude, curvature, draw

@@ -32,13 +32,14 @@ from easyfirst.consensus.rounds.of_counts import count_errors, fit_counts, resid
 from easyfirst.consensus.rounds.of_noise import NoiseState
 from easyfirst.consensus.solvers.freedom import effective_coefficients
 from easyfirst.consensus.starts import wide as wide_start
+from easyfirst.consensus.starts.found import SampleFit
 from easyfirst.consensus.starts.point_masses import (
     doubts_about_a_majority,
     doubts_about_masses,
     notes_about_masses,
 )
 from easyfirst.consensus.starts.sample import studentizes
-from easyfirst.consensus.starts.search import SampleFit, find_start, thorough
+from easyfirst.consensus.starts.search import find_start, thorough
 from easyfirst.consensus.statistics import Objective
 from easyfirst.noise import ScaleRule
 from easyfirst.schedules import Calibrated

@@ -17,7 +17,8 @@ from easyfirst.consensus.judged import by_mixture, by_noise, judged_by_noise
 from easyfirst.consensus.rounds import of_noise as noise_rounds
 from easyfirst.consensus.rounds.common import OnRound, RoundsResult
 from easyfirst.consensus.rounds.of_noise import NoiseState
-from easyfirst.consensus.starts.search import SampleFit, first_size
+from easyfirst.consensus.starts.found import SampleFit
+from easyfirst.consensus.starts.search import first_size
 from easyfirst.consensus.statistics import Objective
 from easyfirst.noise import ScaleRule, fit_noise, normal_fits
 

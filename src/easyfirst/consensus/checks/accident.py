@@ -22,8 +22,8 @@ from easyfirst.consensus.checks.telling import Telling, telling_of
 from easyfirst.consensus.robust.structure import not_far_out
 from easyfirst.consensus.rounds.of_noise import NoiseState
 from easyfirst.consensus.starts.asked_rows import thinned
+from easyfirst.consensus.starts.found import SampleFit
 from easyfirst.consensus.starts.sample import Sample
-from easyfirst.consensus.starts.search import SampleFit
 from easyfirst.contracts import Vector
 
 MAJORITY = 0.5

@@ -12,8 +12,8 @@ from easyfirst.calibration import ROUNDING, information
 from easyfirst.consensus.rounds.calibrated import Start
 from easyfirst.consensus.rounds.common import RoundsResult
 from easyfirst.consensus.solvers.gram import supported_basis
+from easyfirst.consensus.starts.found import SampleFit, continued, is_hollow, no_callback
 from easyfirst.consensus.starts.sample import Sample
-from easyfirst.consensus.starts.search import SampleFit, continued, is_hollow, no_callback
 from easyfirst.contracts import Vector
 from easyfirst.noise import NoiseModel
 from easyfirst.schedules import has_too_few_rows

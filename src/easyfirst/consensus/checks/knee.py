@@ -22,7 +22,7 @@ from easyfirst.consensus.robust.huber import KNEE
 from easyfirst.consensus.rounds.of_noise import PROX_STRENGTH, NoiseState
 from easyfirst.consensus.solvers.gram import solve_normal, supported_basis
 from easyfirst.consensus.starts.asked_rows import spread_rows
-from easyfirst.consensus.starts.search import SampleFit
+from easyfirst.consensus.starts.found import SampleFit
 from easyfirst.contracts import Matrix, Vector
 from easyfirst.noise.fitting import CLEAR_SKEW
 

@@ -17,7 +17,7 @@ from easyfirst.consensus.checks.extrapolation import Bounds
 from easyfirst.consensus.checks.robust_rows import RobustRows
 from easyfirst.consensus.checks.second_opinion import Opinion, may_be_second_guessed
 from easyfirst.consensus.starts.asked_rows import spread_rows
-from easyfirst.consensus.starts.search import SampleFit
+from easyfirst.consensus.starts.found import SampleFit
 from easyfirst.contracts import Matrix, Vector
 from easyfirst.noise import NoiseModel, ScaleRule
 

@@ -29,8 +29,8 @@ from easyfirst.consensus.robust.structure import Structure, structure_of
 from easyfirst.consensus.rounds.of_noise import NoiseState
 from easyfirst.consensus.starts.asked_rows import spread_rows, thinned
 from easyfirst.consensus.starts.coarse_targets import is_exact_by_chance
+from easyfirst.consensus.starts.found import SampleFit
 from easyfirst.consensus.starts.sample import SCREENED_FEATURES, Sample
-from easyfirst.consensus.starts.search import SampleFit
 from easyfirst.local.weighing import Problem
 
 ROWS = (4000, 12)  # at the most, or so many per coefficient

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from easyfirst.consensus.starts.search import SampleFit
+from easyfirst.consensus.starts.found import SampleFit
 from easyfirst.contracts import Vector
 
 MAJORITY = 0.5

@@ -17,8 +17,8 @@ from easyfirst.consensus.checks.robust_rows import RobustRows
 from easyfirst.consensus.checks.second_opinion import Opinion
 from easyfirst.consensus.rounds.of_noise import NoiseState
 from easyfirst.consensus.starts.asked_rows import spread_rows
+from easyfirst.consensus.starts.found import SampleFit
 from easyfirst.consensus.starts.sample import SCREENED_FEATURES
-from easyfirst.consensus.starts.search import SampleFit
 from easyfirst.contracts import Vector
 from easyfirst.noise import Kind
 from easyfirst.noise.fitting import NEAR

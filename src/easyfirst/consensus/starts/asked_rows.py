@@ -6,8 +6,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from easyfirst.consensus.starts.found import SampleFit
 from easyfirst.consensus.starts.sample import Sample
-from easyfirst.consensus.starts.search import SampleFit
 
 MAJORITY = 0.5
 

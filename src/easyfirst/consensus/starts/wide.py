@@ -20,7 +20,8 @@ from easyfirst.consensus.rounds.common import OnRound, RoundSettings, RoundsResu
 from easyfirst.consensus.solution import Solution, everywhere
 from easyfirst.consensus.solvers import conjugate
 from easyfirst.consensus.solvers.ways import Task, solver_named
-from easyfirst.consensus.starts.search import CLEARLY_BETTER, no_callback
+from easyfirst.consensus.starts.choice import CLEARLY_BETTER
+from easyfirst.consensus.starts.found import no_callback
 from easyfirst.consensus.starts.wide_leverage import wide_far_rule
 from easyfirst.consensus.statistics import Objective
 from easyfirst.contracts import EVERY_ROW, Pace

@@ -1,0 +1,138 @@
+"""Where else a fit of a sample could begin than at least squares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from easyfirst.consensus.robust.absolute import absolute_start
+from easyfirst.consensus.robust.huber import bisquare, robust_scale, weighted_fit
+from easyfirst.consensus.rounds.calibrated import Start
+from easyfirst.consensus.rounds.common import RoundsResult
+from easyfirst.consensus.starts.choice import choose
+from easyfirst.consensus.starts.elemental import (
+    MOST_COEFFICIENTS,
+    MOST_COEFFICIENTS_OF_FEW_ROWS,
+    MOST_ROWS,
+    elemental_starts,
+)
+from easyfirst.consensus.starts.found import continued, is_hollow, no_callback
+from easyfirst.consensus.starts.lost_columns import supports_all
+from easyfirst.consensus.starts.sample import FEW_PER_COEFFICIENT, Sample
+from easyfirst.consensus.starts.screens import Screen, depends_on_far_rows
+from easyfirst.consensus.starts.short_runs import ends_of
+from easyfirst.contracts import Matrix, Vector
+
+TRUSTED_BESIDES = 4  # trusted rows besides one per coefficient from which they make a start
+ROWS_FOR_ABSOLUTE = (2000, 12)  # and per coefficient: enough for a start
+CLOSE = 0.33  # noise around few rows that agree, over that of all: more is so by chance
+NEARER = 0.8  # the median deviation of another start, over the fit's own, from which it is tried
+
+
+def distinct(
+    sample: Sample, first: RoundsResult, starts: Iterator[Start], ends: list[Start]
+) -> Iterator[Start]:
+    """Yield where the starts lead, if elsewhere than to the first fit, each place once.
+
+    Of many rows the starts are few, and each of them depends on what became of the last. Of few,
+    `ends` takes note of all places, that of the first fit too.
+    """
+    is_plain = sample.rows.sample_weight is None and sample.objective.is_unpenalised
+    is_few = sample.n_samples <= MOST_ROWS and sample.trusted.size == 0
+    if not (is_few and is_plain and first.is_calibrated):
+        yield from starts
+        return
+    known = [start for start in (continued(first), *starts) if start.scale]
+    design, y = sample.design()
+    led = ends_of(design, y, [start.coef for start in known], [s.scale for s in known if s.scale])
+    reached: list[int] = []
+    for number in range(len(known)):
+        if not any(led.is_with(number, other) for other in reached):
+            reached.append(number)
+            ends.append(Start(led.coefs[number], float(led.scales[number])))
+    yield from ends[1:]
+
+
+def other_starts(
+    sample: Sample,
+    fits: list[RoundsResult],
+    screens: Sequence[Screen],
+    rng: np.random.Generator,
+) -> Iterator[Start]:
+    """Yield starts that could lead elsewhere than the fits made so far."""
+    is_few = sample.n_samples <= MOST_ROWS
+    for screen in screens:
+        kept = (screen.score <= 1).astype(np.float64)
+        if np.all(kept > 0):
+            continue
+        # Asked at a fit that far rows have captured, they seem not to matter.
+        if is_few or depends_on_far_rows(sample, choose(sample, fits), kept):
+            screened = sample.only(kept).fit(no_callback)
+            if screened.is_calibrated:
+                yield continued(screened)
+    yield from _absolute_starts(sample, choose(sample, fits))
+    n_coef = sample.fleet.n_coef
+    if n_coef <= (MOST_COEFFICIENTS_OF_FEW_ROWS if is_few else MOST_COEFFICIENTS):
+        design, y = sample.design()
+        if is_few:
+            all_rows = weighted_fit(design, y, np.ones(y.size))
+            rest = max(len(y) - n_coef, 1)
+            yield Start(all_rows, float(np.sqrt(np.sum((y - design @ all_rows) ** 2) / rest)))
+        for coef, scale in elemental_starts(design, y, rng):
+            yield Start(coef, scale)
+    if sample.trusted.size:
+        yield from _trusted_starts(sample, fits)
+
+
+def _absolute_starts(sample: Sample, best: RoundsResult) -> Iterator[Start]:
+    """Yield a start at least absolute deviations, if rows are few or the best fit is doubtful.
+
+    Of many rows, only where it lies much nearer to most of them than that fit does.
+    """
+    is_few = sample.n_samples <= MOST_ROWS
+    q = sample.fleet.n_coef
+    if not is_few and not is_hollow(best) and supports_all(sample, best):
+        return
+    enough = max(ROWS_FOR_ABSOLUTE[0], ROWS_FOR_ABSOLUTE[1] * q)
+    rows = np.arange(0, sample.n_samples, -(-sample.n_samples // enough))
+    design, y = sample.design(rows)
+    coef, scale = absolute_start(design, y, sample.objective.fit_intercept)
+    theirs, ours = (np.median(np.abs(y - design @ z)) for z in (coef, best.solution.z))
+    if scale > 0 and (is_few or theirs < NEARER * ours):
+        yield Start(coef, scale)
+    if scale > 0 and sample.n_samples <= FEW_PER_COEFFICIENT * q:
+        yield from _closer_starts(design, y, coef)
+
+
+def _closer_starts(design: Matrix, y: Vector, coef: Vector) -> Iterator[Start]:
+    """Yield a start that closes in on rows that agree, if they agree better than by chance.
+
+    Of few rows per coefficient, elemental subsets are never clean, and the noise around least
+    absolute deviations is that of their own error.
+    """
+    n, q = design.shape
+    closer = bisquare(design, y, coef, np.ones(n))
+    scale = robust_scale(y - design @ closer) / max(1.0 - q / n, 0.25)
+    left = y - design @ weighted_fit(design, y, np.ones(n))
+    if scale < CLOSE * np.sqrt(np.sum(np.square(left)) / max(n - q, 1)):
+        yield Start(closer, scale)
+
+
+def _trusted_starts(sample: Sample, fits: list[RoundsResult]) -> Iterator[Start]:
+    """Yield a start from the trusted rows alone, and one from what a distrusted fit sets aside."""
+    n_coef = sample.fleet.n_coef
+    left = sample.trusted.size - n_coef
+    if left >= TRUSTED_BESIDES:
+        design, y = sample.design(sample.trusted)
+        coef = weighted_fit(design, y, np.ones(y.size))
+        scale = float(np.sqrt(np.sum(np.square(y - design @ coef)) / left))
+        # Rows that took no part are further away: the coefficients have errors of their own.
+        yield Start(coef, scale * float(np.sqrt(1.0 + n_coef / sample.trusted.size)))
+    best = choose(sample, fits)
+    if best.is_calibrated and sample.trusted_share(best) < 0.5:
+        aside = sample.untrusting_weights(best) < 0.5
+        if aside.sum() >= 2 * n_coef:
+            others = sample.only(aside.astype(np.float64)).fit(no_callback)
+            if others.is_calibrated:
+                yield continued(others)
