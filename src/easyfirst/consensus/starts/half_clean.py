@@ -17,9 +17,9 @@ from easyfirst.consensus.starts.sample import Sample
 from easyfirst.consensus.starts.voting import Vote, Voters, leaves_a_tail
 
 SHARES = (0.7, 0.5)  # of the rows, that are taken as clean where most are not
-# Log-likelihood that the best half of clean rows gains by chance in one sample of thirty, measured
-# on 20 to 200 normal ones: so much per coefficient, less so much per row, and never less than that.
-BY_CHANCE, LESS, LEAST = 4.0, 0.4, 5.0
+# Log-likelihood that the best half of clean rows gains by chance, measured on normal ones: so much
+# per squared coefficient over rows, less a constant.
+BY_CHANCE, LESS, LEAST = 10.0, 1.0, 3.0
 NEARLY_HALF = 0.45  # of the rows: fewer that agree may be a lump of noise
 AGAIN = 2.0  # more that the second share has to gain
 
@@ -32,7 +32,7 @@ def likelier_fit(
     `ends` are where starts have led while nothing was taken for granted; only `voters` are asked.
     """
     total, q = sample.fleet.total_weight, sample.fleet.n_coef
-    least = max(BY_CHANCE * q - LESS * total, LEAST)
+    least = max(BY_CHANCE * q**2 / total - LESS, LEAST)
     for share in SHARES:
         matters = granted_rows(total, q, share) < granted_rows(total, q)
         if not ends or not matters or not fit.is_calibrated:
