@@ -210,6 +210,29 @@ def test_zeros_that_a_column_explains_are_kept():
     assert mass.is_apart
 
 
+def amounts(n, zeros, seed):
+    """Positive amounts, and none in a share of the rows that no column tells."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 5))
+    some = np.exp(1.0 + 0.3 * X[:, 0] + 0.3 * rng.normal(size=n))
+    return X, np.where(rng.random(n) < zeros, 0.0, some)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_zeros_of_most_amounts_are_not_called_wrong(seed):
+    X, y = amounts(300, 0.7, seed)
+    model = fitted(X, y)
+    assert model.selected_[y == 0.0].mean() > 0.95
+    assert any("have y = 0" in doubt for doubt in model.doubts_)
+
+
+def test_zeros_of_fewer_amounts_that_are_set_aside_raise_a_doubt():
+    X, y = amounts(1000, 0.3, 0)
+    model = fitted(X, y)
+    assert not model.selected_[y == 0.0].any()
+    assert any("If 0 is a real amount" in doubt for doubt in model.doubts_)
+
+
 def test_repeated_rows_that_agree_with_the_others_are_kept():
     rng, X, y, truth = clean_rows(1000, 4, 8)
     X[:200] = rng.normal(size=4)

@@ -38,8 +38,8 @@ def did_you_mean(name: str, known: Sequence[str]) -> str:
     >>> did_you_mean("pirce", ["price", "area"])
     "did you mean 'price'?"
     """
-    by_lower = {each.lower(): each for each in known}
-    near = [by_lower[each] for each in get_close_matches(name.lower(), by_lower, n=2)]
+    by_lower = {str(each).lower(): each for each in known}
+    near = [by_lower[each] for each in get_close_matches(str(name).lower(), by_lower, n=2)]
     if near:
         return f"did you mean {' or '.join(repr(each) for each in near)}?"
     return f"there is {listed(known)}" if known else "there is none"

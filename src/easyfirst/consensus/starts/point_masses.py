@@ -44,7 +44,7 @@ class PointMass:
     A value that is apart lies outside of all others by a wide gap. Rows of a limit are those that a
     model without limits predicts near it or beyond. A point mass that is neither aside nor
     predicted may or may not be a mistake, which the fit decides row by row: it is rejected if most
-    of its rows look corrupted.
+    of its rows look corrupted. The zero of amounts may be a real one: no sale, no rain, no claim.
     """
 
     value: float
@@ -54,6 +54,7 @@ class PointMass:
     is_predicted: bool = False
     is_limit: bool = False
     is_rejected: bool = False
+    is_zero_amount: bool = False
 
 
 def point_masses(sample: Sample) -> tuple[PointMass, ...]:
@@ -139,6 +140,7 @@ class _View:
     def judged(self, mass: PointMass) -> PointMass:
         """Return what the rows with this value are."""
         member, value = self.y == mass.value, mass.value
+        mass = replace(mass, is_zero_amount=self._is_amount(value))
         misses = (value - self.prediction) / self.scale
         are_copies = COPIES * len(np.unique(self.X[member], axis=0)) <= np.count_nonzero(member)
         if are_copies:
@@ -175,9 +177,9 @@ class _View:
         told, is_noticed = dependence(
             self.X[rows], self.coef, self.prediction[rows], member[rows].astype(np.float64)
         )
-        if mass.is_apart and not self._is_amount(mass.value):
+        if mass.is_apart and not mass.is_zero_amount:
             return told < TELLS
-        return (mass.is_apart or mass.share <= MAJORITY) and not is_noticed
+        return mass.share <= MAJORITY and not is_noticed
 
     def _is_amount(self, value: float) -> bool:
         """Return whether a value is the zero of amounts, which are none in some rows for a reason.
@@ -202,7 +204,15 @@ def doubts_about_masses(masses: tuple[PointMass, ...]) -> tuple[str, ...]:
     """Return a sentence for each point mass that may have spoiled the fit."""
     doubts = []
     for mass in masses:
-        if mass.is_aside or mass.is_rejected or mass.share < WORTH_A_WORD:
+        if mass.share < WORTH_A_WORD:
+            continue
+        if mass.is_aside and mass.is_zero_amount:
+            doubts.append(
+                f"{100 * mass.share:.2g} % of the rows have y = 0 and were set aside as wrong: the "
+                f"columns do not tell them. If 0 is a real amount (no sale, no rain), ask first "
+                f"which rows have one (SelfPacedClassifier), or use loss=PoissonDeviance()."
+            )
+        if mass.is_aside or mass.is_rejected:
             continue
         if mass.share > MAJORITY:
             continue  # there is more to say of them
