@@ -69,6 +69,19 @@ def test_clean_rows_are_kept_and_the_share_is_found_whatever_the_noise(noise, co
     assert 1.0 - model.share == pytest.approx(is_wrong.mean(), abs=0.07)
 
 
+@pytest.mark.parametrize("noise", ["t(3)", "Laplace", "exponential"])
+@pytest.mark.parametrize("wrong", ["normal", "uniform"])
+def test_a_tenth_of_the_rows_that_agrees_is_not_lost_among_wide_mistakes(noise, wrong):
+    rng = np.random.default_rng(3)
+    clean = NOISE[noise](rng, 4 * N)
+    wide = {"normal": rng.normal(0.0, 50.0, 4 * N), "uniform": rng.uniform(-120.0, 120.0, 4 * N)}
+    is_wrong = rng.random(4 * N) < 0.9
+    losses = summary(np.where(is_wrong, wide[wrong], clean))
+    model = fit_noise(losses, fit_mixture(losses, 1.0)).model
+    assert model.share == pytest.approx(0.1, abs=0.02)
+    assert model.scale < 2.0
+
+
 @pytest.mark.parametrize("corruption", ["none", "uniform"])
 def test_normal_noise_stays_normal(corruption):
     looks_normal = []

@@ -86,8 +86,8 @@ def fit_noise(
     scale = near.scale
     for _ in range(MOST_LAYOUTS):
         histogram = _Histogram.of(losses, scale)
-        fits = _Search(histogram, kinds, spent, losses.anchor * ROUNDING).run(start)
-        found = _chosen(fits)
+        search = _Search(histogram, kinds, spent, losses.anchor * ROUNDING, _minority(near))
+        found = _chosen(search.run(start))
         wide = max(found.model.below, found.model.above)
         if wide < WIDER * scale:
             break
@@ -107,8 +107,19 @@ def _chosen(fits: Sequence[FittedNoise]) -> FittedNoise:
     if best.kind.zones is None or not of_clean_rows or best.model.total < FEWEST_ROWS:
         return best
     clean = max(of_clean_rows, key=lambda each: each.worth)
-    to_show = PER_ROW_ASIDE * (1.0 - best.model.share) * best.model.total
+    # Where most rows are wrong, it is the others that tell them apart.
+    smaller = min(best.model.share, 1.0 - best.model.share)
+    to_show = PER_ROW_ASIDE * smaller * best.model.total
     return best if best.worth > clean.worth + to_show else clean
+
+
+def _minority(near: CleanMixture | NoiseModel) -> CleanMixture | None:
+    """Return the mixture near which a search begins, if it holds a minority of the rows.
+
+    A search from nowhere in particular takes most rows as clean, and stretches the noise over the
+    others until they are.
+    """
+    return near if isinstance(near, CleanMixture) and near.share < 0.5 else None
 
 
 def _kinds() -> Iterator[Kind]:
@@ -261,6 +272,7 @@ class _Search:
     kinds: Sequence[Kind]
     spent: float  # rows' worth of freedom that the coefficients took
     least: float  # scale below which residuals are rounding
+    minority: CleanMixture | None = None  # that the search begins at
 
     def run(self, start: NoiseModel | None) -> list[FittedNoise]:
         """Go to the maximum of the likelihood near the scale of the histogram, or near a start."""
@@ -291,8 +303,11 @@ class _Search:
         self.center, self.below, self.above = np.zeros(n), np.full(n, scale), np.full(n, scale)
         self.dof = np.full(n, np.inf)
         self.dof[self.tailed] = FIRST_DEGREE
-        self.share = np.where(self.has_zones, 0.9, 1.0)
-        first = 0.1 / (2.0 * NEAR[-1] * scale)
+        share, first = 0.9, 0.1 / (2.0 * NEAR[-1] * scale)
+        if self.minority is not None:
+            share = self.minority.share
+            first = 0.5 * (self.minority.below + self.minority.above) / self.minority.total
+        self.share = np.where(self.has_zones, share, 1.0)
         self.rates = [np.full((_size(z.kinds), z.member.shape[1]), first) for z in self.zones]
 
     def _begin_at(self, start: NoiseModel) -> None:
