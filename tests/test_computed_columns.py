@@ -52,7 +52,9 @@ def test_the_ends_of_a_polynomial_are_kept(seed, degree):
     new, truth = curve(seed + 100, 1000)
     powers = make_pipeline(PolynomialFeatures(degree, include_bias=False), StandardScaler())
     X, X_new = powers.fit_transform(x[:, None]), powers.transform(new[:, None])
-    ours, plain = (model.fit(X, y).predict(X_new) for model in (SelfPacedRegressor(), LinearRegression()))
+    ours, plain = (
+        model.fit(X, y).predict(X_new) for model in (SelfPacedRegressor(), LinearRegression())
+    )
     assert np.abs(ours - truth).mean() < 1.05 * np.abs(plain - truth).mean()
 
 
