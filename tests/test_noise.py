@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+import scipy.stats
 from scipy.integrate import quad
 
 import easyfirst
@@ -13,6 +14,7 @@ from easyfirst import SelfPacedRegressor
 from easyfirst.calibration import fit_mixture
 from easyfirst.errors import NoSingleModelWarning
 from easyfirst.noise import (
+    BESIDE_A_BUMP,
     NoiseModel,
     ScaleRule,
     clean_mass,
@@ -21,6 +23,7 @@ from easyfirst.noise import (
     normal_fits,
     of_mixture,
 )
+from easyfirst.noise.bump import TwoNormals
 from easyfirst.noise.row_scale import columns_that_may_speak, fit_scale_rule
 from easyfirst.schedules import Quantile
 from easyfirst.summaries import LossSummary, histogram
@@ -108,6 +111,37 @@ def test_a_bump_of_corrupted_rows_near_the_clean_ones_is_told_from_them():
     _, mixture, model = read(residual)
     assert abs(1.0 - model.share - is_wrong.mean()) < 0.02
     assert abs(1.0 - mixture.share - is_wrong.mean()) > 0.05  # what a flat part makes of it
+
+
+def test_rows_between_two_bumps_belong_to_the_nearer_one():
+    rng = np.random.default_rng(3)
+    is_wrong = np.arange(100) < 30
+    residual = rng.normal(size=100) + 8.0 * is_wrong
+    losses = summary(residual)
+    found = fit_noise(losses, fit_mixture(losses, 1.0))
+    assert found.kind == BESIDE_A_BUMP
+    low, high = found.model.posterior(np.array([2.5, 5.5]))
+    assert low > 0.95
+    assert high < 0.02
+
+
+@pytest.mark.parametrize("noise", NOISE)
+def test_no_tail_is_a_bump(noise):
+    for seed in range(3):
+        residual = residuals(noise, "none", seed)[0][:300]
+        losses = summary(residual)
+        mixture = fit_mixture(losses, 1.4826 * float(np.median(np.abs(residual))))
+        assert not fit_noise(losses, mixture).kind.has_bump
+
+
+def test_a_bump_in_steps_is_the_normal_it_stands_for():
+    normals = TwoNormals(share=0.7, scale=1.0, location=-6.0, spread=1.5)
+    noise = normals.noise(1000.0)
+    residual = np.linspace(-12.0, 4.0, 101)
+    expected = 0.3 * scipy.stats.norm.pdf(residual, -6.0, 1.5)
+    np.testing.assert_allclose(noise.corrupted_density(residual), expected, atol=0.004)
+    assert noise.is_normal
+    assert noise.share == 0.7
 
 
 def test_the_density_of_clean_rows_adds_up_to_their_share():

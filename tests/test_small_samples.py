@@ -8,7 +8,10 @@ import pytest
 from easyfirst import SelfPacedRegressor
 from easyfirst.consensus.robust.absolute import absolute_start
 from easyfirst.consensus.robust.huber import bisquare, robust_scale
+from easyfirst.consensus.rounds.calibrated import Start
+from easyfirst.consensus.starts.beside_a_bump import best_beside_a_bump
 from easyfirst.consensus.starts.candidates import CLOSE
+from easyfirst.consensus.starts.elemental import elemental_starts
 from easyfirst.consensus.starts.leverage import far_rules
 
 SEEDS = range(50, 55)
@@ -122,3 +125,51 @@ def test_half_of_few_clean_rows_is_hardly_ever_taken_for_all_that_is_right():
             warnings.simplefilter("ignore")
             kept.append(SelfPacedRegressor().fit(X, y).selected_.mean())
     assert np.sum(np.array(kept) < 0.7) <= 1
+
+
+@pytest.mark.parametrize(
+    ("n", "p", "share", "by", "most"),
+    [(20, 1, 0.4, 10.0, 1.25), (50, 3, 0.3, 5.0, 1.4), (50, 3, 0.4, 10.0, 1.05)],
+)
+def test_a_number_added_to_many_of_few_rows_is_told_from_the_others(n, p, share, by, most):
+    ratios = []
+    for seed in range(50, 58):
+        rng, X, y, truth = rows(seed, n, p)
+        bad = rng.permutation(n) < round(share * n)
+        y[bad] += by
+        ratios.append(over_the_oracle(X, y, ~bad, truth)[0])
+    assert np.mean(ratios) < most  # 1.4, 1.9 and 1.2 if those rows are taken as spread evenly
+
+
+def starts_of(design, y):
+    return [
+        Start(coef, scale)
+        for coef, scale in elemental_starts(design, y, np.random.default_rng(0))
+        if scale
+    ]
+
+
+def test_rows_that_lie_together_are_found_with_their_place_and_their_share():
+    rng, X, y, truth = rows(50, 60, 2)
+    bad = rng.permutation(60) < 15
+    y[bad] -= 7.0
+    design = np.column_stack([X, np.ones(60)])
+    found = best_beside_a_bump(design, y, starts_of(design, y), 60)
+    assert found is not None
+    assert found.gain > 5.0
+    assert found.normals.share == pytest.approx(0.75, abs=0.02)
+    assert found.normals.location == pytest.approx(-7.0, abs=0.8)
+    np.testing.assert_allclose(found.coef, truth, atol=0.5)
+
+
+@pytest.mark.parametrize("wrong", [0.0, 0.3])
+def test_clean_rows_and_rows_that_are_wrong_by_anything_are_no_bump(wrong):
+    gains = []
+    for seed in range(50, 70):
+        rng, X, y, _ = rows(seed, 50, 3)
+        bad = rng.permutation(50) < wrong * 50
+        y[bad] += rng.uniform(-30, 30, bad.sum())
+        design = np.column_stack([X, np.ones(50)])
+        found = best_beside_a_bump(design, y, starts_of(design, y), 50)
+        gains.append(-np.inf if found is None else found.gain)
+    assert np.sum(np.array(gains) > 0.0) <= 1

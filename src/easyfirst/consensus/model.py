@@ -167,7 +167,11 @@ def _fit_after(
     else:
         result, around = found.fit, opinion.start
         by_sample = None if ahead is None else ahead.by_its_noise(fleet, around)
-        if by_sample is None:
+        if found.beside is not None and around is None:
+            state = found.beside.state(fleet.total_weight)
+            more = noise_rounds.run(fleet, objective, state, on_round)
+            fitted = by_noise(fleet, objective, more, state, ending)
+        elif by_sample is None:
             begun = found.start(fleet)
             result = calibrated_rounds.run(fleet, objective, settings, on_round, begun)
             fitted = with_its_noise(

@@ -84,7 +84,7 @@ class NoiseSeen:
         if around is not None and not fits:
             return cls(around, result, is_other=False)
         read = fit_noise(losses, mixture)
-        if fits and read.kind.zones is not None:
+        if fits and read.kind.zones is not None and not read.kind.has_bump:
             return None  # but noise with long tails or skew may fit as well, and no row be wrong
         state = NoiseState(result.solution.z, read.model, ScaleRule.even(), read.kind)
         # Only the corrupted part differs from what was thought: weights by it are better.

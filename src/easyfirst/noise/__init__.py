@@ -1,6 +1,6 @@
 """Models of clean residuals beside corrupted ones, and how they are read off the data."""
 
-from easyfirst.noise.fitting import FittedNoise, Kind, fit_noise
+from easyfirst.noise.fitting import BESIDE_A_BUMP, FittedNoise, Kind, fit_noise
 from easyfirst.noise.model import NoiseModel, influence_slope, of_mixture
 from easyfirst.noise.reading import (
     clean_mass,
@@ -11,6 +11,7 @@ from easyfirst.noise.reading import (
 from easyfirst.noise.row_scale import ScaleRule
 
 __all__ = [
+    "BESIDE_A_BUMP",
     "FittedNoise",
     "Kind",
     "NoiseModel",

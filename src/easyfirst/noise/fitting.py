@@ -1,44 +1,36 @@
 """Fitting noise models to the merged signed histogram of the residuals.
 
-Near the center the corrupted part may rise outwards but not fall, so that whatever peaks in the
-middle is clean; further out it is free. Every kind of noise is fitted by expectation maximisation,
-and the one that the data ask for is chosen by the Bayesian information criterion.
+The corrupted part is a step function (`zones.py`) or a second normal (`bump.py`). Every kind of
+noise is fitted by expectation maximisation, and the one that the data ask for is chosen by the
+Bayesian information criterion.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import groupby
 
 import numpy as np
-from numpy.typing import NDArray
 
 from easyfirst.calibration import PSEUDO_ROWS, ROUNDING, CleanMixture
 from easyfirst.contracts import Matrix, Vector
+from easyfirst.noise.bump import Bump
 from easyfirst.noise.model import LEAST, NoiseModel, log_t, t_weight
-from easyfirst.summaries import N_BINS, LossSummary, bin_edges
+from easyfirst.noise.zones import NEAR, Histogram, Zones
+from easyfirst.summaries import LossSummary
 
 # Degrees of freedom that are tried; infinity is the normal.
 DEGREES = (np.inf, 30.0, 15.0, 10.0, 7.5, 6.0, 5.0, 4.0, 3.5, 3.0, 2.5, 2.0, 1.7)
 FIRST_DEGREE = 4.0
-NEAR = (0.0, 1.2, 2.2, 3.2, 4.2, 5.2, 8.0)  # zones of the corrupted part, in normal scales
-FAR = (8.0, 12.0, 18.0, 27.0, 40.0, 60.0, 100.0, 200.0, 1000.0)  # as they are paid for
-# A level that reaches into the void beyond the last row would make the rows before it unlikely.
-FINE = (*FAR[:6], *(60.0 * 1.25 ** np.arange(1, 65)).tolist())
-RISING = 5  # zones from the center within which the corrupted part may not fall
 WIDE = 1.4826  # normal scale of a median of |residual|
 WIDER = 1.25  # the clean part may be than the zones are laid out for,
 MOST_LAYOUTS = 4  # or they are laid out again
-FINEST = 1.0 / 16.0  # of a scale: bins below are taken together
-COARSER = 2  # bins that are taken together elsewhere
 MOST_SKEW = 8.0  # of one side's scale over the other's
 MOST_STEPS = 300
 LEAST_STEPS = 6  # from nowhere in particular
 LONGEST_LEAP = 8.0  # over two steps of expectation maximisation, as many times as far
 TOLERANCE = 2e-4  # of a step in the logarithms of the scales, the center over the scale, the share
-VAST = 1e200  # rate: of a pool that is none
 PRICE = 1.0  # of a parameter, in log-likelihood, on top of half the logarithm of the rows
 # Likewise of a row that is called corrupted. Real mistakes are told apart by twice as much or more;
 # less is the difference between one shape of long tails and another.
@@ -57,6 +49,14 @@ class Kind:
     has_skew: bool
     has_tails: bool
     zones: tuple[float, ...] | None  # None: there is no corrupted part
+
+    @property
+    def has_bump(self) -> bool:
+        """Whether the corrupted part is a bump instead of steps."""
+        return self.zones == ()
+
+
+BESIDE_A_BUMP = Kind(has_skew=False, has_tails=False, zones=())
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def fit_noise(
     kinds = [kind] if kind else list(_kinds())
     scale = near.scale
     for _ in range(MOST_LAYOUTS):
-        histogram = _Histogram.of(losses, scale)
+        histogram = Histogram.of(losses, scale)
         search = _Search(histogram, kinds, spent, losses.anchor * ROUNDING, _minority(near))
         found = _chosen(search.run(start))
         wide = max(found.model.below, found.model.above)
@@ -127,138 +127,7 @@ def _kinds() -> Iterator[Kind]:
         for has_skew in (False, True):
             for has_tails in (False, True):
                 yield Kind(has_skew, has_tails, zones)
-
-
-@dataclass(frozen=True, eq=False)
-class _Histogram:
-    """Counts in signed bins, and where the bins lie in units of the scale they are laid out by."""
-
-    counts: Vector
-    middle: Vector
-    width: Vector
-    scale: float
-
-    @classmethod
-    def of(cls, losses: LossSummary, scale: float) -> _Histogram:
-        """Take bins together that say nothing more apart, and leave empty ends out."""
-        edges = bin_edges(losses.anchor)
-        merged = losses.merged
-        filled = np.flatnonzero(merged.sum(axis=0))
-        end = min(
-            max(int(filled[-1]) + 1, int(np.searchsorted(edges, NEAR[-1] * scale))), N_BINS - 1
-        )
-        first = min(max(int(np.searchsorted(edges, FINEST * scale)), 1), end - 1)
-        cuts = np.unique(np.append(np.arange(first, end, COARSER), end))
-        sides = np.add.reduceat(merged[:, :end], np.append(0, cuts[:-1]), axis=1)
-        sides[:, -1] += merged[:, end:].sum(axis=1)  # what lies beyond every bin
-        ends = np.append(0.0, edges[cuts])
-        middle, width = 0.5 * (ends[1:] + ends[:-1]), np.diff(ends)
-        return cls(
-            counts=np.concatenate([sides[0][::-1], sides[1]]),
-            middle=np.concatenate([-middle[::-1], middle]),
-            width=np.concatenate([width[::-1], width]),
-            scale=scale,
-        )
-
-    @cached_property
-    def total(self) -> float:
-        """The number of rows."""
-        return float(self.counts.sum())
-
-    def _cuts(self, near: tuple[float, ...]) -> Vector:
-        """Return where zones end, in scales, as far as there are rows."""
-        reach = np.searchsorted(FINE, self.middle[-1] / self.scale)
-        return np.append(near[1:], FINE[1 : max(int(reach), 1)])
-
-    def zones(self, near: tuple[float, ...]) -> NDArray[np.intp]:
-        """Return the zone of every bin: from far below zero to far above."""
-        cuts = self._cuts(near)
-        distance = np.searchsorted(cuts, np.abs(self.middle) / self.scale, side="right")
-        n = len(cuts) + 1
-        return np.where(self.middle < 0, n - 1 - distance, n + distance)
-
-    def zone_edges(self, near: tuple[float, ...]) -> Vector:
-        """Return where each zone begins."""
-        cuts = self._cuts(near) * self.scale
-        return np.concatenate([[-np.inf], -cuts[::-1], [0.0], cuts])
-
-
-@dataclass(frozen=True, eq=False)
-class _Zones:
-    """The zones of the corrupted part that some of the kinds share, from the center outwards.
-
-    `member` has a row for every bin and a one for its zone, those below zero coming first; zones
-    of both sides have the same widths.
-    """
-
-    near: tuple[float, ...]
-    kinds: slice
-    member: Matrix
-    width: Vector
-    pools: _Pools
-
-    @classmethod
-    def of(cls, data: _Histogram, kinds: Sequence[Kind]) -> Iterator[_Zones]:
-        """Yield the zones of kinds that are ordered by them."""
-        for near, group in groupby(enumerate(kinds), key=lambda pair: pair[1].zones):
-            numbers = [number for number, _ in group]
-            if near is None:
-                continue
-            n = len(data.zone_edges(near)) // 2
-            zone = data.zones(near)
-            outwards = np.where(zone < n, n - 1 - zone, zone)
-            member = np.eye(2 * n)[outwards]
-            width = (data.width @ member)[:n]
-            pools = _Pools.of(width[: min(RISING, len(near) - 1)])
-            yield cls(near, slice(numbers[0], numbers[-1] + 1), member, width, pools)
-
-    def rates(self, corrupted: Matrix, total: float) -> Matrix:
-        """Return the corrupted rows per unit in every zone, over all rows."""
-        rows = (corrupted @ self.member).reshape(len(corrupted), 2, -1)
-        n_near, n_rising = len(self.near) - 1, len(self.pools.means)
-        own = self.width[:n_near]
-        rows[..., :n_near] += PSEUDO_ROWS / max(float(own.sum()), LEAST) * own
-        rates = rows / np.maximum(self.width, LEAST)
-        if n_rising > 1:
-            rates[..., :n_rising] = self.pools.rising(rows[..., :n_rising])
-        return np.asarray(rates.reshape(len(corrupted), -1) / total)
-
-    def levels(self, rates: Vector) -> Vector:
-        """Return the rates from far below zero to far above."""
-        n = len(self.width)
-        return np.concatenate([rates[:n][::-1], rates[n:]])
-
-
-@dataclass(frozen=True, eq=False)
-class _Pools:
-    """All ways to take neighbouring zones together.
-
-    `means` takes the counts of n zones to the mean rates of n * n pools, by where they begin and
-    end; `after` is vast for those that end before they begin.
-    """
-
-    means: Matrix
-    after: Matrix
-
-    @classmethod
-    def of(cls, width: Vector) -> _Pools:
-        """Prepare for zones of these widths."""
-        n = np.arange(len(width))
-        begin, end = n[:, None], n[None, :]
-        inside = (begin <= n[:, None, None]) & (n[:, None, None] <= end)
-        means = inside / np.maximum(np.einsum("zbe,z->be", inside, width), LEAST)
-        after = begin > end
-        return cls(means.reshape(len(n), -1), np.where(after, VAST, 0.0))
-
-    def rising(self, rows: Vector) -> Vector:
-        """Return the most likely rates that do not fall.
-
-        That of a zone is the largest, over where a pool may begin, of the smallest mean rate over
-        where it may end.
-        """
-        means = (rows @ self.means).reshape(*rows.shape, -1) + self.after
-        least = np.minimum.accumulate(means[..., ::-1], axis=-1)[..., ::-1]
-        return np.asarray((least - 2.0 * self.after).max(axis=-2))
+    yield BESIDE_A_BUMP
 
 
 @dataclass(eq=False)
@@ -268,7 +137,7 @@ class _Search:
     Parameters have a row for every kind, and arrays over the bins as well.
     """
 
-    histogram: _Histogram
+    histogram: Histogram
     kinds: Sequence[Kind]
     spent: float  # rows' worth of freedom that the coefficients took
     least: float  # scale below which residuals are rounding
@@ -279,7 +148,7 @@ class _Search:
         self.skewed = np.array([kind.has_skew for kind in self.kinds])
         self.tailed = np.flatnonzero([kind.has_tails for kind in self.kinds])
         self.has_zones = np.array([kind.zones is not None for kind in self.kinds])
-        self.zones = list(_Zones.of(self.histogram, self.kinds))
+        self.zones = list(self._parts())
         if start is None:
             self._begin()
         else:
@@ -297,6 +166,17 @@ class _Search:
                 at = self._position()
         return self._found()
 
+    def _parts(self) -> Iterator[Zones | Bump]:
+        """Yield the corrupted part of kinds that are ordered by it."""
+        data = self.histogram
+        for near, group in groupby(enumerate(self.kinds), key=lambda pair: pair[1].zones):
+            numbers = [number for number, _ in group]
+            kinds = slice(numbers[0], numbers[-1] + 1)
+            if near:
+                yield Zones.of(data, near, kinds)
+            elif near is not None:
+                yield Bump.of(kinds, data.middle, data.width)
+
     def _begin(self) -> None:
         data, n = self.histogram, len(self.kinds)
         scale = max(data.scale, self.least)
@@ -308,7 +188,7 @@ class _Search:
             share = self.minority.share
             first = 0.5 * (self.minority.below + self.minority.above) / self.minority.total
         self.share = np.where(self.has_zones, share, 1.0)
-        self.rates = [np.full((_size(z.kinds), z.member.shape[1]), first) for z in self.zones]
+        self.rates = [part.even(first) for part in self.zones]
 
     def _begin_at(self, start: NoiseModel) -> None:
         data, n = self.histogram, len(self.kinds)
@@ -318,7 +198,7 @@ class _Search:
         )
         rows = start.corrupted_density(data.middle) * data.width * data.total
         corrupted = np.tile(rows, (n, 1))
-        self.rates = [z.rates(corrupted[z.kinds], data.total) for z in self.zones]
+        self._fit_corrupted_part(corrupted)
 
     def _step(self, with_dof: bool) -> None:
         """Do one step of expectation maximisation."""
@@ -326,7 +206,11 @@ class _Search:
         clean = data.counts * self._posterior()
         self._fit_clean_part(clean, with_dof)
         corrupted = data.counts - clean
-        self.rates = [z.rates(corrupted[z.kinds], data.total) for z in self.zones]
+        self._fit_corrupted_part(corrupted)
+
+    def _fit_corrupted_part(self, corrupted: Matrix) -> None:
+        scale, total = 0.5 * (self.below + self.above), self.histogram.total
+        self.rates = [z.rates(corrupted[z.kinds], total, scale) for z in self.zones]
 
     def _leap(self, start: Matrix, first: Matrix, second: Matrix) -> None:
         """Go where two steps from a start seem to lead, by squared extrapolation."""
@@ -360,7 +244,7 @@ class _Search:
     def _corrupted_density(self) -> Matrix:
         density = np.zeros((len(self.kinds), self.histogram.middle.size))
         for zones, rates in zip(self.zones, self.rates, strict=True):
-            density[zones.kinds] = rates @ zones.member.T
+            density[zones.kinds] = zones.density(rates)
         return density
 
     def _posterior(self) -> Matrix:
@@ -421,29 +305,24 @@ class _Search:
         density = self._clean_density() + self._corrupted_density()
         floor = 1e-12 / (data.scale * data.total)
         likelihood = np.log(np.maximum(density, floor)) @ data.counts
-        zones = {z.near: (z, rates) for z, rates in zip(self.zones, self.rates, strict=True)}
         return [
-            self._one(number, kind, float(likelihood[number]), zones.get(kind.zones or ()))
+            self._one(number, kind, float(likelihood[number]))
             for number, kind in enumerate(self.kinds)
         ]
 
-    def _one(
-        self, number: int, kind: Kind, likelihood: float, parted: tuple[_Zones, Matrix] | None
-    ) -> FittedNoise:
+    def _one(self, number: int, kind: Kind, likelihood: float) -> FittedNoise:
         data = self.histogram
         below, above = float(self.below[number]), float(self.above[number])
         size = 2.0 * kind.has_skew + kind.has_tails
         share, edges = float(self.share[number]), np.array([-np.inf, 0.0])
         # A fraction of a row is taken for granted: no finite row is ever certain.
         levels = np.full(2, PSEUDO_ROWS / (NEAR[-1] * 0.5 * (below + above)) / data.total)
-        if parted is None:
+        if kind.zones is None:
             share = 1.0 - 2.0 * PSEUDO_ROWS / max(data.total, 1.0)
-        else:
-            zones, rates = parted
-            edges = data.zone_edges(zones.near)
-            levels = zones.levels(rates[number - zones.kinds.start])
-            used = zones.levels(data.counts @ zones.member) > 0
-            size += (2.0 if len(zones.near) == 2 else 8.0) + 0.5 * _far_zones(used, zones.near)
+        for part, rates in zip(self.zones, self.rates, strict=True):
+            if part.kinds.start <= number < part.kinds.stop:
+                edges, levels = part.steps(rates[number - part.kinds.start])
+                size += part.n_parameters(number)
         price = (0.5 * np.log(max(data.total, 20.0)) + PRICE) * size
         # Steps follow any tail a little better than a density with tails; a bump, by far.
         price += STEPS * data.total * (kind.zones == NEAR)
@@ -458,15 +337,3 @@ class _Search:
             levels=tuple(levels.tolist()),
         )
         return FittedNoise(model, likelihood - price, kind)
-
-
-def _size(part: slice) -> int:
-    return int(part.stop - part.start)
-
-
-def _far_zones(used: NDArray[np.bool_], near: tuple[float, ...]) -> int:
-    """Return how many zones hold rows beyond those near, fine ones taken together."""
-    middle, n_near = len(used) // 2, len(near) - 1
-    together = np.searchsorted(FAR, FINE, side="right")
-    sides = used[: middle - n_near][::-1], used[middle + n_near :]
-    return sum(np.unique(together[: side.size][side]).size for side in sides)

@@ -16,9 +16,10 @@ import scipy.stats
 from numpy.typing import NDArray
 
 from easyfirst.consensus.rounds.of_noise import NoiseState
+from easyfirst.consensus.starts.found import SampleFit
 from easyfirst.consensus.starts.sample import Sample
 from easyfirst.consensus.starts.search import best_fit_of
-from easyfirst.contracts import Vector
+from easyfirst.contracts import Batch, Vector
 
 FOLDS = 5
 SURELY = 1.0  # standard errors by which the rows left out have to be likelier
@@ -47,16 +48,12 @@ def _likelier(
     sample: Sample, left_out: NDArray[np.intp], others: Sample, plain_fit: PlainFit, seed: int
 ) -> Vector:
     """Return by how much rows left out are likelier, in logarithms."""
-    fit = best_fit_of(others, seed)
-    if not fit.is_calibrated:
+    found = best_fit_of(others, seed)
+    if not found.fit.is_calibrated:
         return np.zeros(len(left_out))
     part, y = sample.part(left_out), others.rows.y
     anywhere = A_ROW / sample.n_samples / (2.0 * max(float(np.ptp(y)), np.finfo(float).tiny))
-    mixture, own = fit.mixture, others.residual(others.rows, fit.solution.z)
-    residual, reach = sample.residual(part, fit.solution.z), float(np.ptp(own))
-    clean = scipy.stats.norm.pdf(residual, scale=mixture.scale)
-    aside = (np.abs(residual) < reach) / max(reach, np.finfo(float).tiny)
-    by_fit = mixture.share * clean + (1.0 - mixture.share) * aside
+    by_fit = _density(sample, part, others, found)
     plain = plain_fit(others)
     coordinates = sample.fleet.problem.coordinates
     X = sample.design(left_out)[0][:, : sample.rows.n_features]
@@ -64,3 +61,20 @@ def _likelier(
     residual = sample.residual(part, plain.coef) / scale
     by_plain = plain.noise.clean_density(residual) + plain.noise.corrupted_density(residual)
     return np.asarray(np.log(by_fit + anywhere) - np.log(by_plain / scale + anywhere))
+
+
+def _density(sample: Sample, part: Batch, others: Sample, found: SampleFit) -> Vector:
+    """Return the density of rows left out by the fit of the others.
+
+    Corrupted rows are spread over the range of the residuals, unless they lie together.
+    """
+    if found.beside is not None:
+        noise = found.beside.state(others.n_samples).noise
+        residual = sample.residual(part, found.beside.coef)
+        return noise.clean_density(residual) + noise.corrupted_density(residual)
+    fit, mixture = found.fit, found.fit.mixture
+    residual = sample.residual(part, fit.solution.z)
+    reach = float(np.ptp(others.residual(others.rows, fit.solution.z)))
+    clean = scipy.stats.norm.pdf(residual, scale=mixture.scale)
+    aside = (np.abs(residual) < reach) / max(reach, np.finfo(float).tiny)
+    return np.asarray(mixture.share * clean + (1.0 - mixture.share) * aside)

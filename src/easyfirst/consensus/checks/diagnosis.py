@@ -70,7 +70,7 @@ def find_second_model(found: SampleFit) -> tuple[SampleFit, SecondModelEvidence]
         other = sample.fit(no_callback, Start(aside))
         tighter = other.is_calibrated and _is_tighter(other, found.fit)
         if tighter and not sample.is_more_trusted(found.fit, other):
-            found = replace(found, fit=other)
+            found = replace(found, fit=other, beside=None)
             spread, chance, direction = _spread_along_design(sample, other)
     # A penalty makes residuals follow the columns, too.
     suspicious = spread > max(BETWEEN, 2.0 * chance)
@@ -83,7 +83,7 @@ def find_second_model(found: SampleFit) -> tuple[SampleFit, SecondModelEvidence]
     if support > CLEARLY_MORE * max(1.0, rival.fit.mixture.scale / found.fit.mixture.scale):
         other = sample.fit(no_callback, continued(rival.fit))
         if other.is_calibrated:
-            return replace(found, fit=other), SecondModelEvidence((), 1.0 / support)
+            return replace(found, fit=other, beside=None), SecondModelEvidence((), 1.0 / support)
     return found, SecondModelEvidence(between, support)
 
 

@@ -21,7 +21,7 @@ from easyfirst.consensus.starts.found import SampleFit
 from easyfirst.consensus.starts.sample import SCREENED_FEATURES
 from easyfirst.contracts import Vector
 from easyfirst.noise import Kind
-from easyfirst.noise.fitting import NEAR
+from easyfirst.noise.zones import NEAR
 from easyfirst.transforms import IDENTITY, LOG, SQRT, TargetTransform
 
 ROWS = (2000, 12)  # at the most, or so many per coefficient

@@ -149,6 +149,8 @@ class _Weigher:
 def read_anew(fleet: Fleet, at: NoiseState) -> tuple[NoiseState, LossSummary]:
     """Return the same coefficients with the noise that all rows have around them."""
     losses = losses_at(fleet, at)
+    if at.kind.has_bump:  # coefficients and noise were chosen together
+        return replace(at, noise=fit_noise(losses, at.noise, at.kind, at.noise).model), losses
     found = fit_noise(losses, at.noise)
     if found.model.share < MAJORITY <= at.noise.share:
         # Rows that lie close together are not those of the fit, which is one of all rows.

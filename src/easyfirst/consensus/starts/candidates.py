@@ -31,12 +31,16 @@ NEARER = 0.8  # the median deviation of another start, over the fit's own, from 
 
 
 def distinct(
-    sample: Sample, first: RoundsResult, starts: Iterator[Start], ends: list[Start]
+    sample: Sample,
+    first: RoundsResult,
+    starts: Iterator[Start],
+    begun: list[Start],
+    ends: list[Start],
 ) -> Iterator[Start]:
     """Yield where the starts lead, if elsewhere than to the first fit, each place once.
 
     Of many rows the starts are few, and each of them depends on what became of the last. Of few,
-    `ends` takes note of all places, that of the first fit too.
+    `begun` takes note of all starts and `ends` of all places, those of the first fit too.
     """
     is_plain = sample.rows.sample_weight is None and sample.objective.is_unpenalised
     is_few = sample.n_samples <= MOST_ROWS and sample.trusted.size == 0
@@ -44,6 +48,7 @@ def distinct(
         yield from starts
         return
     known = [start for start in (continued(first), *starts) if start.scale]
+    begun.extend(known)
     design, y = sample.design()
     led = ends_of(design, y, [start.coef for start in known], [s.scale for s in known if s.scale])
     reached: list[int] = []

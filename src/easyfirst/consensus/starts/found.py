@@ -13,6 +13,7 @@ from easyfirst.consensus.history import RoundRecord
 from easyfirst.consensus.rounds.calibrated import Start
 from easyfirst.consensus.rounds.common import RoundSettings, RoundsResult
 from easyfirst.consensus.solvers.gram import is_well_conditioned, relative_range
+from easyfirst.consensus.starts.beside_a_bump import Beside
 from easyfirst.consensus.starts.point_masses import PointMass
 from easyfirst.consensus.starts.sample import Sample
 from easyfirst.contracts import Matrix, Pace
@@ -31,6 +32,7 @@ class SampleFit:
     sample: Sample
     far: NDArray[np.bool_] | None = None
     masses: tuple[PointMass, ...] = ()
+    beside: Beside | None = None  # rows that lie together, if the sample asks for that
     cell: float = 0.0  # to which y is rounded, if the fit is exact for no other reason
     drawn: Sample | None = None  # the sample with the rows that were set aside, if there are any
 

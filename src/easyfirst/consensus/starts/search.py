@@ -19,13 +19,13 @@ from numpy.typing import NDArray
 
 from easyfirst.consensus.fleet import Fleet
 from easyfirst.consensus.rounds.calibrated import Start
-from easyfirst.consensus.rounds.common import OnRound, RoundSettings, RoundsResult
+from easyfirst.consensus.rounds.common import OnRound, RoundSettings
 from easyfirst.consensus.starts.candidates import distinct, other_starts
 from easyfirst.consensus.starts.choice import choose
 from easyfirst.consensus.starts.coarse_targets import grid_cell, is_exact_by_chance
 from easyfirst.consensus.starts.found import SampleFit, continued, is_hollow, no_callback
 from easyfirst.consensus.starts.gross_rows import gross_rows
-from easyfirst.consensus.starts.half_clean import likelier_fit
+from easyfirst.consensus.starts.half_clean import fit_beside_a_bump, likelier_fit
 from easyfirst.consensus.starts.lost_columns import with_rare_columns_recovered
 from easyfirst.consensus.starts.point_masses import judged_masses, point_masses, with_weights
 from easyfirst.consensus.starts.sample import SCREENED_FEATURES, Sample, studentizes
@@ -81,9 +81,9 @@ def _without_gross_rows(found: SampleFit) -> SampleFit:
     return replace(found, fit=fit, sample=gross.sample)
 
 
-def best_fit_of(sample: Sample, seed: int) -> RoundsResult:
+def best_fit_of(sample: Sample, seed: int) -> SampleFit:
     """Return the best fit of a sample from all starts, none of its rows set aside beforehand."""
-    return _best_fit(sample, seed, no_callback).fit
+    return _best_fit(sample, seed, no_callback)
 
 
 def first_size(fleet: Fleet) -> int:
@@ -145,8 +145,9 @@ def _best_fit(
         return SampleFit(first, sample)
     fits = [first]
     starts = chain([known] if known else [], other_starts(sample, fits, screens, rng))
+    begun: list[Start] = []
     ends: list[Start] = []
-    for start in distinct(sample, first, starts, ends):
+    for start in distinct(sample, first, starts, begun, ends):
         fit = sample.fit(no_callback, start)
         if fit.is_calibrated:
             fits.append(fit)
@@ -154,8 +155,13 @@ def _best_fit(
         inside = screens[0].score <= 1
         voters = inside if voters is None else inside & voters
     best = choose(sample, fits, voters)
-    sample, best = likelier_fit(sample, best, ends, voters)
-    found = SampleFit(with_rare_columns_recovered(sample, best), sample)
+    beside = fit_beside_a_bump(sample, best, begun, voters)
+    if beside is not None:
+        sample, best, normals = beside
+        found = SampleFit(best, sample, beside=normals)
+    else:
+        sample, best = likelier_fit(sample, best, ends, voters)
+        found = SampleFit(with_rare_columns_recovered(sample, best), sample)
     if not screens:
         return found
     found = freed_from_far_rows(keep_far_rows_apart(found, screens[0]), screens[0])
