@@ -8,7 +8,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.linear_model import QuantileRegressor
 
+from easyfirst import SelfPacedRegressor
+from easyfirst.baselines.method import Coefficients
 from easyfirst.baselines.methods import METHODS
 from easyfirst.datasets.download import ChecksumError, RemoteFile, download
 from easyfirst.datasets.rental import (
@@ -248,6 +251,19 @@ def test_the_honest_protocol_is_judged_in_money_on_later_snapshots(listings, cit
     assert 0.3 < 1 - problem.clean.mean() < 0.7
     limit = run_method(METHODS["clean-labels"], problem, None).figures
     assert 20 < limit["median"] < limit["error"] < 120
+
+
+@pytest.mark.parametrize("ratio", [0.1, 0.3])
+def test_prices_whose_noise_depends_on_x_are_predicted_like_a_median_regression(listings, ratio):
+    """Long tails above the line pull slopes, although wrong prices beside them are told."""
+    problem = Rental(NYC, "honest", ratio, DATA, every=2).make(0)
+    ours = SelfPacedRegressor().fit(problem.X, problem.y, batches=problem.batches)
+    median = QuantileRegressor(alpha=0).fit(problem.X, problem.y)
+    errors = [
+        problem.measure(Coefficients(model.coef_, model.intercept_))["error"]
+        for model in (ours, median)
+    ]
+    assert errors[0] < 1.005 * errors[1]
 
 
 def test_a_city_without_a_folder_is_named(tmp_path):

@@ -6,8 +6,8 @@ pull the slopes the more the further out they are: values that were swapped or d
 flatten them, wrong signs even more. So the slopes of a fit with a knee close to the median are
 compared with those of the usual one. Where they differ by more than chance, the noise depends on X,
 and the fit that listens less to rows far off is the one to go on from. So it is where the noise is
-clearly skewed: mistakes on one side look the same, and move the middle of the rows but little their
-median.
+clearly skewed and no row is told from it: mistakes on one side look the same, and move the middle
+of the rows but little their median.
 """
 
 from __future__ import annotations
@@ -41,8 +41,7 @@ def with_knee(found: SampleFit, at: NoiseState) -> NoiseState:
     sample = found.sample
     q, has_intercept = sample.fleet.n_coef, sample.objective.fit_intercept
     rows = spread_rows(found, max(ROWS, PRODUCTS // q**2))
-    # Where wrong rows are told from noise they do not pass for it, and do not pull.
-    if at.rule.knee == np.inf or at.noise.share < NONE_IS_TOLD:
+    if at.rule.knee == np.inf:
         return at
     if q < 1 + has_intercept or len(rows) < FEWEST * q:
         return at
@@ -50,7 +49,8 @@ def with_knee(found: SampleFit, at: NoiseState) -> NoiseState:
     knee = CLOSE * min(at.noise.below, at.noise.above) / at.noise.scale  # by the narrower side
     close = _Fit.of(table, at, knee)
     near = replace(at, coef=close.coef, knee=knee)
-    if at.noise.skew >= CLEAR_SKEW:
+    # Where wrong rows are told from noise, those on one side are told from its skew as well.
+    if at.noise.skew >= CLEAR_SKEW and at.noise.share >= NONE_IS_TOLD:
         return near
     if not sample.objective.is_unpenalised:  # a penalty shrinks slopes by how well they are known
         return at

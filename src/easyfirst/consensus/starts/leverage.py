@@ -34,7 +34,9 @@ FIRST_LOOK = 50  # rows that tell most columns with more than two values
 NEARLY_FLAT = 1e-7  # variance left beside other columns, over the largest one
 
 
-def far_rules(X: Matrix, judges: Matrix | None = None) -> tuple[FarRule, FarRule]:
+def far_rules(
+    X: Matrix, judges: Matrix | None = None, asked: NDArray[np.bool_] | None = None
+) -> tuple[FarRule, FarRule]:
     """Return two rules that score rows; each leaves at least half of the judges inside.
 
     Directions are sought in X, and how far out is far is read off the `judges`: other rows, if
@@ -42,9 +44,11 @@ def far_rules(X: Matrix, judges: Matrix | None = None) -> tuple[FarRule, FarRule
     together along it than others do.
 
     Columns with two values take no part: neither value is far out, and directions that hold them
-    would put whole categories outside, whose coefficients a start without them cannot know.
+    would put whole categories outside, whose coefficients a start without them cannot know. If
+    some columns are `asked`, no other one takes part either.
     """
-    used = np.flatnonzero(~_has_two_values(X))
+    has_part = ~_has_two_values(X)
+    used = np.flatnonzero(has_part if asked is None else has_part & asked)
     judges = X if judges is None else judges
     if used.size in (0, X.shape[1]):
         return _rules(X, judges)

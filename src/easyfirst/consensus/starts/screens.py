@@ -9,6 +9,7 @@ import numpy as np
 
 from easyfirst.consensus.rounds.common import RoundsResult
 from easyfirst.consensus.solvers.gram import solve_normal
+from easyfirst.consensus.starts.computed_columns import computed_columns
 from easyfirst.consensus.starts.found import SampleFit, continued, no_callback
 from easyfirst.consensus.starts.leverage import far_rules
 from easyfirst.consensus.starts.sample import SCREENED_FEATURES, Sample
@@ -40,10 +41,20 @@ def screens_that_matter(sample: Sample, rng: np.random.Generator) -> Sequence[Sc
     rows = np.arange(n) if n <= few else np.sort(rng.choice(n, few, replace=False))
     others = np.setdiff1d(np.arange(n), rows) if n >= 2 * few else rows
     judges = dense(sample.rows.X[others[:: max(1, others.size // few)]])
-    rules = far_rules(dense(sample.rows.X[rows]), judges)
-    if not np.any(rules[0].score(judges) > 1):
+    X = dense(sample.rows.X[rows])
+    rules = far_rules(X, judges)
+    if _calls_none_far(rules, judges):
         return ()
+    computed = computed_columns(X)
+    if np.any(computed):
+        rules = far_rules(X, judges, ~computed)
+        if _calls_none_far(rules, judges):
+            return ()
     return [Screen(rule, rule.score(sample.rows.X)) for rule in rules]
+
+
+def _calls_none_far(rules: Sequence[FarRule], judges: Matrix) -> bool:
+    return not np.any(rules[0].score(judges) > 1)
 
 
 def keep_far_rows_apart(found: SampleFit, screen: Screen) -> SampleFit:
