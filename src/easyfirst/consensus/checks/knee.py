@@ -17,7 +17,7 @@ from dataclasses import replace
 import numpy as np
 import scipy.special
 
-from easyfirst.consensus.checks.robust_rows import RobustRows
+from easyfirst.consensus.checks.robust_rows import FOR_NOTHING, RobustRows
 from easyfirst.consensus.robust.huber import KNEE
 from easyfirst.consensus.rounds.of_noise import PROX_STRENGTH, NoiseState
 from easyfirst.consensus.solvers.gram import solve_normal, supported_basis
@@ -49,9 +49,12 @@ def with_knee(found: SampleFit, at: NoiseState) -> NoiseState:
     knee = CLOSE * min(at.noise.below, at.noise.above) / at.noise.scale  # by the narrower side
     close = _Fit.of(table, at, knee)
     near = replace(at, coef=close.coef, knee=knee)
-    # Where wrong rows are told from noise, those on one side are told from its skew as well.
-    if at.noise.skew >= CLEAR_SKEW and at.noise.share >= NONE_IS_TOLD:
-        return near
+    if at.noise.share >= NONE_IS_TOLD:
+        if at.noise.skew >= CLEAR_SKEW:
+            return near
+    # Where wrong rows are told from even noise, slopes that differ are those of a curve.
+    elif at.scale_rule.is_even or table.costs(at.coef, close.coef) > FOR_NOTHING:
+        return at
     if not sample.objective.is_unpenalised:  # a penalty shrinks slopes by how well they are known
         return at
     is_by_chance = _chance(_Fit.of(table, at, KNEE), close, q - has_intercept) > BY_CHANCE
