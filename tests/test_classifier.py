@@ -22,13 +22,13 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import easyfirst
 from easyfirst import SelfPacedClassifier
 from easyfirst.consensus.labels import models as label_models
-from easyfirst.consensus.labels.evidence import evidence_of_levels
 from easyfirst.consensus.labels.noise import (
     LabelNoise,
     _rows_of_class,
     estimate_noise,
     refined_noise,
 )
+from easyfirst.consensus.labels.pairs import evidence_of_pairs
 from easyfirst.engines import Inline, Threads
 from easyfirst.errors import ModelFileError, NoSingleModelWarning
 from easyfirst.local import labels
@@ -249,6 +249,64 @@ def test_flips_of_one_class_among_ten_are_found():
     assert model.label_noise_[3, 4] == pytest.approx(share, abs=0.1)
     assert np.mean(~model.selected_[moved]) > 0.9
     assert np.mean(~model.selected_[~moved]) < 0.01
+
+
+def _blobs(rng, n, n_classes, apart, noise):
+    codes = rng.integers(n_classes, size=n)
+    return rng.normal(0.0, apart, (n_classes, 4))[codes] + noise(size=(n, 4)), codes
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_overlapping_classes_with_wild_values_in_columns_are_left_alone(seed):
+    rng = np.random.default_rng([seed, 1])
+    X, right = _blobs(rng, 800, 4, 1.0, rng.standard_normal)
+    wild = rng.random(X.shape) < 0.02
+    X[wild] += rng.normal(0.0, 100.0, np.count_nonzero(wild))
+    assert np.mean(~SelfPacedClassifier(n_jobs=1).fit(X, right).selected_) <= 0.01
+
+
+def test_two_classes_that_columns_do_not_tell_apart_are_not_flipped():
+    rng = np.random.default_rng(3)
+    right = rng.integers(4, size=1000)
+    X = np.array([0.0, 0.0, 8.0, 16.0])[right, None] + rng.standard_normal((1000, 4))
+    assert SelfPacedClassifier(n_jobs=1).fit(X, right).selected_.all()
+
+
+def test_heavy_tails_of_classes_are_flagged_seldom_and_never_without_a_doubt():
+    rng = np.random.default_rng(9)
+    X, right = _blobs(rng, 1000, 4, 1.0, lambda size: rng.standard_t(2, size))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NoSingleModelWarning)
+        model = SelfPacedClassifier(n_jobs=1).fit(X, right)
+    flagged = np.mean(~model.selected_)
+    assert flagged <= 0.15
+    assert flagged <= 0.01 or model.doubts_
+
+
+@pytest.mark.parametrize("n_classes", [4, 6])
+def test_labels_that_go_to_any_other_class_have_one_rate(n_classes):
+    rng = np.random.default_rng(n_classes)
+    X, right = _blobs(rng, 1000, n_classes, 3.0, rng.standard_normal)
+    moved = rng.random(1000) < 0.2
+    given = np.where(moved, (right + rng.integers(1, n_classes, 1000)) % n_classes, right)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NoSingleModelWarning)
+        model = SelfPacedClassifier(n_jobs=1).fit(X, given)
+    assert model.corrupted_fraction_ == pytest.approx(moved.mean(), abs=0.03)
+    assert np.mean(model.suggested_labels_ == right) > 0.95
+
+
+def test_flips_of_some_pairs_of_classes_leave_the_others_alone():
+    rng = np.random.default_rng(5)
+    right = rng.integers(4, size=1600)
+    # The first two classes are far from all, the others overlap.
+    centers = np.array([[0.0, 12.0], [12.0, 0.0], [0.0, -1.0], [0.0, 1.0]])
+    X = centers[right] + rng.standard_normal((1600, 2))
+    moved = (right == 0) & (rng.random(1600) < 0.3)
+    model = SelfPacedClassifier(n_jobs=1).fit(X, np.where(moved, 1, right))
+    assert model.label_noise_[0, 1] == pytest.approx(0.3, abs=0.06)
+    np.testing.assert_array_equal(model.label_noise_[2:, 2:], np.eye(2))
+    np.testing.assert_array_equal(~model.selected_, moved)
 
 
 @pytest.mark.parametrize(("is_curved", "fits"), [(False, 1), (True, FOLDS)])
@@ -580,8 +638,8 @@ def test_a_rare_class_has_the_rate_of_all_where_nothing_says_otherwise():
     model = SelfPacedClassifier(n_jobs=1).fit(X, given)
     np.testing.assert_allclose(model.label_noise_[[0, 1], [1, 0]], 0.2, atol=0.04)
     of_one_class = right & (rng.random(4000) < 0.4)
-    assert evidence_of_levels(*_out_of_fold(X, given)).has_equal_rates
-    assert not evidence_of_levels(*_out_of_fold(X, right ^ of_one_class)).has_equal_rates
+    assert evidence_of_pairs(*_out_of_fold(X, given)).has_equal_rates
+    assert not evidence_of_pairs(*_out_of_fold(X, right ^ of_one_class)).has_equal_rates
 
 
 def _out_of_fold(X, y):

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 from sklearn.ensemble import HistGradientBoostingClassifier
 
-from easyfirst.consensus.labels.evidence import evidence_of_levels
 from easyfirst.consensus.labels.fit_classes import noise_by_batch
 from easyfirst.consensus.labels.mixing import best_mix
 from easyfirst.consensus.labels.noise import (
@@ -26,6 +25,7 @@ from easyfirst.consensus.labels.noise import (
     estimate_noise,
     noise_by_evidence,
 )
+from easyfirst.consensus.labels.pairs import evidence_of_pairs
 from easyfirst.consensus.status import Status
 from easyfirst.contracts import Matrix, Vector
 from easyfirst.estimators.out_of_fold import takes_weights
@@ -178,7 +178,7 @@ def _first_look(work: _Labels, fits: Fits, estimator: Any) -> tuple[SettledLabel
     # Classifiers that only name a class are equally sure everywhere: no curve to look at.
     is_graded = hasattr(estimator, "predict_proba") or hasattr(estimator, "decision_function")
     if not noise.is_none and is_graded:
-        evidence = evidence_of_levels(told, codes, rows.weight)
+        evidence = evidence_of_pairs(told, codes, rows.weight)
         noise = noise_by_evidence(noise, evidence, told, codes, rows.weight)
     right = np.asarray(softmax(without_noise(told, noise.matrix), axis=1))
     given = np.maximum(told[np.arange(codes.size), codes], LEAST_PROBABILITY)

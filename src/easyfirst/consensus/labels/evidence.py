@@ -22,122 +22,96 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.optimize import minimize
-from scipy.special import expit, log_expit, logsumexp
+from scipy.special import expit, log_expit
 from scipy.stats import chi2, norm, rankdata
 
+from easyfirst.consensus.labels.levels import LEAST_LEVEL, Curve, Levels, scaled
 from easyfirst.contracts import Matrix, Vector
 
-LEAST_LEVEL = 0.002  # no model is believed to be surer
-PLACES = 400  # scores that are told apart
-STEEPEST = 30.0  # slope along a score of variance one
 LEAST_PRICE = float(chi2.isf(0.005, 1)) / 2.0  # of a level: however few rows, no accident
 LEVELS_APART = 3.0  # parameters that two levels count for: a score that is skewed looks like one
 COLUMNS_FOR_SQUARES, COLUMNS_FOR_PRODUCTS = 200, 8
-FAR = 3.0  # standard deviations, beyond which a column is no more curved
+FAR = 3.0  # scales of a column, beyond which it is cut off
+QUARTILES = float(norm.ppf(0.75) - norm.ppf(0.25))  # how far apart they are in a normal column
+STILL_THERE = 0.8  # of the variance of a column: less, and it is another one without its ends
+LEAST_RATE = 0.01  # of wrong labels: fewer are as if there were none
 GATHERED = 0.85  # of the variance of two levels, from which rows are at either of them
+LEAST_APART = 0.3  # two levels: nearer ones are two halves of one cloud
 LEAST_DIFFERENT = 0.25  # of the rows, by values of a column and by what models say of them
-STARTS = ((0.1, 0.9), (0.3, 0.7), (0.02, 0.7), (0.3, 0.98))
 
 
 @dataclass(frozen=True, eq=False)
-class Levels:
-    """A logistic curve between two levels, along a score of mean zero and variance one."""
-
-    low: float
-    high: float
-    slope: float
-    offset: float
-    log_likelihood: float
-
-    def at(self, score: Vector) -> Vector:
-        """Return the probability of the label at each score."""
-        return np.asarray(
-            self.low + (self.high - self.low) * expit(self.slope * score + self.offset)
-        )
-
-
-def fitted_levels(score: Vector, own: NDArray[np.bool_], weight: Vector, others: int = 0) -> Levels:
-    """Return the curve between levels by which the labels are most probable.
-
-    With a number of `others`, labels are wrong equally often in all classes, and any of the others
-    is given as often: one level tells the other one.
-    """
-    place, rows, hits = _joined(score, own, weight)
-
-    def objective(point: Vector) -> tuple[float, Vector]:
-        low, high, slope, offset = _all_four(point, others)
-        inner = expit(slope * place + offset)
-        seen = np.clip(low + (high - low) * inner, 1e-9, 1.0 - 1e-9)
-        pull = (rows - hits) / (1.0 - seen) - hits / seen
-        bend = pull * (high - low) * inner * (1.0 - inner)
-        value = -float(hits @ np.log(seen) + (rows - hits) @ np.log(1.0 - seen))
-        levels = [pull @ (1.0 - inner), pull @ inner]
-        if others:
-            levels = [levels[1] - levels[0] / others]
-        return value, np.array([*levels, bend @ place, bend.sum()])
-
-    limits = [(LEAST_LEVEL, 0.5), (0.5, 1.0 - LEAST_LEVEL), (0.0, STEEPEST), (None, None)]
-    first = 1 if others else 0
-    fits = [
-        minimize(
-            objective,
-            [*start[first:], 2.0, 0.0],
-            jac=True,
-            method="L-BFGS-B",
-            bounds=limits[first:],
-        )
-        for start in (STARTS[:2] if others else STARTS)
-    ]
-    best = min(fits, key=lambda fit: float(fit.fun))
-    return Levels(*_all_four(best.x, others), log_likelihood=-float(best.fun))
-
-
-def _all_four(point: Vector, others: int) -> tuple[float, float, float, float]:
-    high, slope, offset = point[-3:].tolist()
-    return (1.0 - high) / others if others else float(point[0]), high, slope, offset
-
-
-@dataclass(frozen=True)
 class Evidence:
-    """How much more probable labels are if curves level off, as logarithms, parameters paid for.
+    """How much more probable labels are if their curve levels off, as logarithms.
 
-    Of the class which shows it best, because labels of one class alone may be flipped: labels of
-    all are wrong equally often (`alike`), or levels are of any kind (`apart`). `gathered` is how
-    far rows are at two levels in the mean of classes, and `price` that of a parameter.
+    Labels of both classes are wrong equally often (`alike`), or levels are of any kind (`apart`);
+    parameters are paid for, at a `price` each. `gathered` is how far rows are at two levels, which
+    says less if some column is grained: it has few values. `levels` are those that are worth most,
+    or at which rows gather; `without` is the logarithm for a curve without levels, and `curve` the
+    one that fits best with levels alike, which costs `paid`.
     """
 
     alike: float
     apart: float
     gathered: float
+    is_grained: bool
     price: float
+    levels: Levels
+    without: float
+    curve: Curve
+    paid: float
+
+    def is_beyond(self, chance: float) -> bool:
+        """Return whether labels look flipped rather than left to chance."""
+        if max(self.levels.low, 1.0 - self.levels.high) < LEAST_RATE:
+            return False
+        return max(self.alike, self.apart) > chance or self.has_clouds
 
     @property
-    def is_enough(self) -> bool:
-        """Whether labels look flipped rather than left to chance."""
-        return max(self.alike, self.apart) > 0.0 or self.gathered >= GATHERED
+    def is_gathered(self) -> bool:
+        """Whether hardly any rows are between both classes."""
+        return self.gathered >= GATHERED
+
+    @property
+    def has_clouds(self) -> bool:
+        """Whether rows are in two clouds, and that is not what their columns make of any labels."""
+        return self.is_gathered and (not self.is_grained or self.is_likely)
+
+    @property
+    def is_likely(self) -> bool:
+        """Whether labels look flipped, if those of other classes are: all levels cost as one."""
+        return max(self.alike, self.apart + (LEVELS_APART - 1.0) * self.price) > 0.0
 
     @property
     def has_equal_rates(self) -> bool:
         """Whether a second level is not worth what it costs."""
         return self.apart - self.alike < (2.0 - LEVELS_APART) * self.price
 
+    def at_level(self, high: float) -> float:
+        """Return how much more probable labels are with a known level, which costs nothing."""
+        return self.curve.at_level(high).log_likelihood - self.paid - self.without
 
-def gathered_share(score: Vector, chance: Vector, own: NDArray[np.bool_], weight: Vector) -> float:
+
+def gathered_share(levels: Levels, chance: Vector, own: NDArray[np.bool_], weight: Vector) -> float:
     """Return how far the chances of a label gather at two levels along a score: one if all do.
 
-    Two clouds of rows far apart show no curve between them, but that there are two.
+    Two clouds of rows far apart show no curve between them, but that there are two. What chances
+    vary by accident is not what labels vary with, so the latter counts, less its standard error.
     """
-    levels = fitted_levels(score, own, weight)
-    mean = float(np.average(chance, weights=weight))
-    spread = float(np.average(np.square(chance - mean), weights=weight))
+    if levels.high - levels.low < LEAST_APART:
+        return 0.0
+    share = weight / weight.sum()
+    mean, products = float(share @ own), (chance - share @ chance) * (own - share @ own)
+    spread = float(share @ products)
+    error = float(np.sqrt(share**2 @ np.square(products - spread)))
     most = (levels.high - mean) * (mean - levels.low)  # the variance of two values
-    return min(spread / most, 1.0) if most > 0.0 else 0.0
+    return min((spread - error) / most, 1.0) if most > 0.0 else 0.0
 
 
-def _may_have_clouds(chance: Vector, X: Any) -> bool:
-    """Return whether rows that gather say something: rows of a column of few values always do."""
+def _is_grained(chance: Vector, X: Any) -> bool:
+    """Return whether rows gather anyway: those of a column of few values always do."""
     columns = [chance] if X is None or sp.issparse(X) else [chance, *X.T]
-    return all(np.unique(own).size >= LEAST_DIFFERENT * own.size for own in columns)
+    return any(np.unique(own).size < LEAST_DIFFERENT * own.size for own in columns)
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,10 +124,18 @@ class LinearLogits:
     none is fitted to these labels.
     """
 
-    out_of_fold: Matrix
-    straight: Matrix
-    levelled: Matrix
+    out_of_fold: Any
+    straight: Any
+    levelled: Any
     n_fitted: int
+
+    def between(self, first: int, second: int, rows: NDArray[np.intp]) -> LinearLogits:
+        """Return the logits of one class against another, of some rows."""
+        own, straight, levelled = (
+            logits[rows, first] - logits[rows, second]
+            for logits in (self.out_of_fold, self.straight, self.levelled)
+        )
+        return LinearLogits(own, straight, levelled, self.n_fitted)
 
 
 def are_many(n_rows: float, n_coef: int) -> bool:
@@ -162,92 +144,95 @@ def are_many(n_rows: float, n_coef: int) -> bool:
 
 
 def evidence_of_levels(
-    flexible: Matrix,
-    codes: NDArray[np.intp],
+    chance: Vector,
+    own: NDArray[np.bool_],
     weight: Vector,
     linear: LinearLogits | None = None,
     X: Any = None,
 ) -> Evidence:
-    """Return what says that labels were flipped.
+    """Return what says that labels of two classes were flipped.
 
-    `flexible` are probabilities out of fold. The squares of the columns of `X` may be added to the
-    score, and where columns are few, their products.
+    `chance` is the probability of the first of both classes out of fold, and `own` says which rows
+    are given it. The squares of the columns of `X` may be added to the score, and where columns are
+    few, their products.
     """
-    counted = weight > 0
-    total = float(weight.sum())
-    shares = np.bincount(codes, weights=weight, minlength=flexible.shape[1])
-    found, bends = np.zeros((shares.size, 3)), [np.zeros((0, int(counted.sum())))]
-    bends += [bend for bend in bends_of(X, counted) if are_many(total, len(bend))]
-    for k in np.flatnonzero(shares > 0).tolist():
-        if shares.size == 2 and k == 1:
-            found[k] = found[0]  # the same curve, seen from its other end
-            continue
-        own, s = (codes == k)[counted], weight[counted]
-        ranks = rankdata(flexible[counted, k])
-        scores = scaled(norm.ppf((ranks - 0.5) / ranks.size))[None]
-        chance = flexible[counted, k]
-        gathered = gathered_share(scores[0], chance, own, s)
-        if gathered >= GATHERED and not _may_have_clouds(chance, X):
-            gathered = 0.0
+    total, price = float(weight.sum()), price_of(float(weight.sum()))
+    ranks = rankdata(chance)
+    scores = scaled(norm.ppf((ranks - 0.5) / ranks.size))[None]
+    clouds = Curve.of(scores[0], own, weight).apart()
+    without, curves = -np.inf, []
+    if linear is not None:
         # What is fitted to these labels is better by chance, by one for each coefficient.
-        straight, level = -np.inf, np.full(2, -np.inf)
-        if linear is not None:
-            others = scaled(against_others(linear.out_of_fold[counted], k))
-            scores = np.vstack([scores, others])
-            line = against_others(linear.straight[counted], k)
-            straight = float(s @ log_expit(np.where(own, line, -line))) - linear.n_fitted
-            line = against_others(linear.levelled[counted], k)
-            level = _with_levels(line, own, s, shares.size - 1) - linear.n_fitted
-        for more in bends:
-            score, without = _without_levels(scores, more, own, s)
-            straight = max(straight, without - len(more))
-            level = np.maximum(level, _with_levels(score, own, s, shares.size - 1) - len(more))
-        found[k] = *(level - straight), gathered
-    chances = 1 if shares.size == 2 else shares.size  # one of which shows it by chance
-    best = int(np.argmax(np.where(shares > 0, found[:, :2].max(axis=1), -np.inf)))
-    alike, apart = (found[best, :2] - np.log(chances)).tolist()
-    gathered = float(shares @ found[:, 2] / shares.sum())
-    return Evidence(alike, apart, gathered, _price(total))
+        scores = np.vstack([scores, scaled(linear.out_of_fold)])
+        fitted = float(weight @ log_expit(np.where(own, linear.straight, -linear.straight)))
+        without = fitted - linear.n_fitted
+        curves = [(Curve.of(scaled(linear.levelled), own, weight), linear.n_fitted)]
+    bends = [bend for bend in bends_of(X) if are_many(total, len(bend))]
+    for more in [np.zeros((0, own.size)), *bends]:
+        score, fitted = _without_levels(scores, more, own, weight)
+        without = max(without, fitted - len(more))
+        curves.append((Curve.of(scaled(score), own, weight), len(more)))
+    # A better score is no level: each may explain the labels without.
+    no_level = [curve.at_level(1.0 - LEAST_LEVEL).log_likelihood - paid for curve, paid in curves]
+    without = max(without, *no_level)
+    alike, alike_worth, best = _most_worth([curve.alike() for curve, _ in curves], curves)
+    apart, apart_worth, _ = _most_worth([curve.apart() for curve, _ in curves], curves)
+    worths = (alike_worth - price - without, apart_worth - LEVELS_APART * price - without)
+    return Evidence(
+        alike=worths[0],
+        apart=worths[1],
+        gathered=gathered_share(clouds, chance, own, weight),
+        is_grained=_is_grained(chance, X),
+        price=price,
+        levels=clouds if max(worths) <= 0.0 else (alike, apart)[int(np.argmax(worths))],
+        without=without,
+        curve=curves[best][0],
+        paid=float(curves[best][1]),
+    )
 
 
-def _price(n_rows: float) -> float:
+def _most_worth(found: list[Levels], curves: list[tuple[Curve, int]]) -> tuple[Levels, float, int]:
+    """Return the best levels, their log likelihood less what their score costs, and their place."""
+    worth = [levels.log_likelihood - paid for levels, (_, paid) in zip(found, curves, strict=True)]
+    best = int(np.argmax(worth))
+    return found[best], worth[best], best
+
+
+def price_of(n_rows: float) -> float:
+    """Return what a parameter costs."""
     return max(0.5 * float(np.log(n_rows)), LEAST_PRICE)
 
 
-def _with_levels(score: Vector, own: NDArray[np.bool_], weight: Vector, others: int) -> Vector:
-    """Return log likelihoods by levels alike and apart, less what their parameters cost."""
-    score, price = scaled(score), _price(float(weight.sum()))
-    alike = fitted_levels(score, own, weight, others).log_likelihood - price
-    apart = fitted_levels(score, own, weight).log_likelihood - LEVELS_APART * price
-    return np.array([alike, apart])
+def bends_of(X: Any) -> list[Matrix]:
+    """Return what a linear score leaves out, one line each: bends of columns, then products too.
 
-
-def bends_of(X: Any, counted: NDArray[np.bool_]) -> list[Matrix]:
-    """Return squares of the columns of dense rows, then squares and products, one line each."""
+    Columns far out in some rows are cut off there, because no linear score is right for those
+    and the others; columns of two values have no squares.
+    """
     if X is None or sp.issparse(X) or X.shape[1] > COLUMNS_FOR_SQUARES:
         return []
-    columns = [np.asarray(own, dtype=np.float64) for own in X[counted].T]
-    # Columns of two values have no squares.
-    curved = [bool(np.any((own > own.min()) & (own < own.max()))) for own in columns]
-    columns = [np.clip(scaled(own), -FAR, FAR) for own in columns]
-    squares = [
-        scaled(np.square(own)) for own, is_curved in zip(columns, curved, strict=True) if is_curved
-    ]
-    found = [np.stack(squares)] if squares else []
+    columns = [_cut_off(np.asarray(own, dtype=np.float64)) for own in X.T]
+    bends = [scaled(own) for own, is_far, _ in columns if is_far]
+    bends += [scaled(np.square(own)) for own, _, is_curved in columns if is_curved]
+    found = [np.stack(bends)] if bends else []
     if 2 <= len(columns) <= COLUMNS_FOR_PRODUCTS:
-        pairs = [scaled(a * b) for a, b in combinations(columns, 2)]
-        found.append(np.stack(squares + pairs))
+        pairs = [scaled(a * b) for (a, *_), (b, *_) in combinations(columns, 2)]
+        found.append(np.stack(bends + pairs))
     return found
 
 
-def scaled(score: Vector) -> Vector:
-    """Return a score with mean zero and variance one."""
-    return np.asarray((score - score.mean()) / max(float(score.std()), 1e-300))
+def _cut_off(column: Vector) -> tuple[Vector, bool, bool]:
+    """Return a column of scale one without what is far out; whether that was much; if it is curved.
 
-
-def against_others(logits: Matrix, k: int) -> Vector:
-    """Return the logit of one class against all others."""
-    return np.asarray(logits[:, k] - logsumexp(np.delete(logits, k, axis=1), axis=1))
+    What is far out must not decide about the scale.
+    """
+    low, middle, high = np.quantile(column, (0.25, 0.5, 0.75))
+    scale = (high - low) / QUARTILES if high > low else float(column.std())
+    away = (column - middle) / max(float(scale), 1e-300)
+    found = np.clip(away, -FAR, FAR)
+    is_curved = bool(np.any((column > column.min()) & (column < column.max())))
+    left = float(np.square(found - found.mean()).sum())
+    return found, left < STILL_THERE * float(np.square(away - away.mean()).sum()), is_curved
 
 
 def _without_levels(
@@ -266,16 +251,3 @@ def _without_levels(
     start = np.concatenate([np.full(len(scores), 0.5), np.zeros(len(more) + 1)])
     best = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=limits)
     return np.asarray(best.x[:-1] @ columns), -float(best.fun)
-
-
-def _joined(score: Vector, own: NDArray[np.bool_], weight: Vector) -> tuple[Vector, Vector, Vector]:
-    """Return a score for rows of nearly the same, how many they are, how many have the label."""
-    order = np.argsort(score, kind="stable")
-    total = np.cumsum(weight[order])
-    place = np.minimum((PLACES * (total - 0.5 * weight[order]) / total[-1]), PLACES - 1)
-    bins = place.astype(np.intp)
-    rows = np.bincount(bins, weights=weight[order], minlength=PLACES).astype(np.float64)
-    hits = np.bincount(bins, weights=weight[order] * own[order], minlength=PLACES).astype(float)
-    sums = np.bincount(bins, weights=weight[order] * score[order], minlength=PLACES)
-    used = rows > 0
-    return sums[used] / rows[used], rows[used], hits[used]

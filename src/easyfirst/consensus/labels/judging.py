@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from easyfirst.consensus.labels.evidence import LinearLogits, are_many, evidence_of_levels
+from easyfirst.consensus.labels.evidence import LinearLogits, are_many
 from easyfirst.consensus.labels.mixing import best_mix
 from easyfirst.consensus.labels.models import Folds, boosters, forests, line, lines
 from easyfirst.consensus.labels.noise import (
@@ -24,6 +24,7 @@ from easyfirst.consensus.labels.noise import (
     noise_by_evidence,
     refined_noise,
 )
+from easyfirst.consensus.labels.pairs import evidence_of_pairs
 from easyfirst.contracts import Batch, Matrix, Spread, Vector
 from easyfirst.local import labels
 from easyfirst.local.label_judge import (
@@ -67,7 +68,7 @@ def judge_labels(
         noise = estimate_noise(given.seen, codes, weight)
     if not noise.is_none:
         linear = _linear_logits(folds, start, noise.matrix, given.own)
-        evidence = evidence_of_levels(given.seen, codes, weight, linear, rows.X)
+        evidence = evidence_of_pairs(given.seen, codes, weight, linear, rows.X)
         noise = noise_by_evidence(noise, evidence, given.seen, codes, weight)
     if noise.is_none:
         return Judged(noise, Judge(noise.matrix, given.flexible, given.blend), start)

@@ -17,7 +17,7 @@ from scipy.stats import chi2
 from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier
 from threadpoolctl import threadpool_limits
 
-from easyfirst.consensus.labels.evidence import fitted_levels, scaled
+from easyfirst.consensus.labels.levels import Curve, scaled
 from easyfirst.consensus.labels.linear import Preconditioner, curvature_of, fit_labels
 from easyfirst.consensus.labels.mixing import log_likelihood
 from easyfirst.contracts import Batch, Matrix, Resident, Spread, Step, Vector
@@ -94,7 +94,7 @@ def _levelled(own: Matrix, codes: NDArray[np.intp], weight: Vector) -> Matrix:
     if own.shape[1] != 2:
         return own
     score = scaled(own[:, 1] - own[:, 0])
-    half = 0.5 * logit(fitted_levels(score, codes == 1, weight).at(score))
+    half = 0.5 * logit(Curve.of(score, codes == 1, weight).apart().at(score))
     return np.stack([-half, half]).T
 
 

@@ -9,7 +9,7 @@ begins is the rate of errors.
 The matrix is known only if some rows of each class are certain and most labels are right. Labels
 that depend on chance as much as on the columns cannot be told from noisy ones by the surest rows
 alone: the sex of a person, by age and wage, is never sure. Which of both it is, is asked elsewhere
-(`label_evidence.py`).
+(`evidence.py`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.stats import norm, rankdata
 
-from easyfirst.consensus.labels.evidence import Evidence
+from easyfirst.consensus.labels.pairs import EvidenceOfPairs, OneRate
 from easyfirst.contracts import Matrix, Vector
 from easyfirst.local import labels
 
@@ -77,6 +77,28 @@ class LabelNoise:
         """Whether every label is taken as right."""
         return bool(np.all(self.matrix == np.eye(len(self.matrix))))
 
+    def at_most(self, shares: Matrix) -> LabelNoise:
+        """Return the noise without what pairs of classes do not show.
+
+        `shares` are of each wrong label, over the right one.
+        """
+        errors = self.matrix * (1.0 - np.eye(len(self.matrix)))
+        right = 1.0 / (1.0 + shares.sum(axis=1, keepdims=True))
+        matrix = np.minimum(errors, shares * right)
+        return replace(self, matrix=matrix + np.diag(1.0 - matrix.sum(axis=1)))
+
+    def going_anywhere(self, shared: OneRate) -> LabelNoise:
+        """Return the noise if labels of all classes go to every other class alike."""
+        n_classes = len(self.matrix)
+        rate = max(shared.rate - CAUTION * float(np.sqrt(shared.variance)), 0.0)
+        matrix = np.full((n_classes, n_classes), rate / (n_classes - 1))
+        np.fill_diagonal(matrix, 1.0 - rate)
+        variance = np.full(n_classes, shared.variance)
+        is_off = np.abs(rate + np.diag(self.matrix) - 1.0) > CONTRADICTION
+        return replace(
+            self, matrix=matrix, variance=variance, in_doubt=tuple(np.flatnonzero(is_off).tolist())
+        )
+
     def wrong_share(self, right_shares: Vector) -> tuple[float, float]:
         """Return the share of wrong labels and its standard error; classes have given shares."""
         rates = 1.0 - np.diag(self.matrix)
@@ -86,20 +108,27 @@ class LabelNoise:
 
 def noise_by_evidence(
     noise: LabelNoise,
-    evidence: Evidence,
+    evidence: EvidenceOfPairs,
     probabilities: Matrix,
     codes: NDArray[np.intp],
     weight: Vector,
 ) -> LabelNoise:
-    """Return the noise as far as there is evidence of it: none, equal in all classes, or as it is.
+    """Return the noise as far as there is evidence of it: none, equal in all classes, or of pairs.
 
     Of a rare class few rows are sure, and its own rate may be far off.
     """
     if not evidence.is_enough:
         return LabelNoise.overlap(len(noise.matrix))
-    if evidence.has_equal_rates:
-        return estimate_noise(probabilities, codes, weight, alike=True)
-    return noise
+    if len(noise.matrix) == 2:
+        if evidence.has_equal_rates:
+            return estimate_noise(probabilities, codes, weight, alike=True)
+        return noise
+    if evidence.goes_anywhere:
+        noise = noise.going_anywhere(evidence.shared)
+    else:
+        noise = noise.at_most(evidence.most())
+    in_doubt = {k for k in (*noise.in_doubt, *evidence.between) if noise.matrix[k, k] < 1.0}
+    return replace(noise, in_doubt=tuple(sorted(in_doubt)))
 
 
 def estimate_noise(
