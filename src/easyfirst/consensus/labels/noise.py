@@ -94,10 +94,7 @@ class LabelNoise:
         matrix = np.full((n_classes, n_classes), rate / (n_classes - 1))
         np.fill_diagonal(matrix, 1.0 - rate)
         variance = np.full(n_classes, shared.variance)
-        is_off = np.abs(rate + np.diag(self.matrix) - 1.0) > CONTRADICTION
-        return replace(
-            self, matrix=matrix, variance=variance, in_doubt=tuple(np.flatnonzero(is_off).tolist())
-        )
+        return replace(self, matrix=matrix, variance=variance)
 
     def wrong_share(self, right_shares: Vector) -> tuple[float, float]:
         """Return the share of wrong labels and its standard error; classes have given shares."""
@@ -127,7 +124,9 @@ def noise_by_evidence(
         noise = noise.going_anywhere(evidence.shared)
     else:
         noise = noise.at_most(evidence.most())
-    in_doubt = {k for k in (*noise.in_doubt, *evidence.between) if noise.matrix[k, k] < 1.0}
+    # Levels confirm a rate, or put it in doubt, better than the surest rows of other classes.
+    half = np.flatnonzero(1.0 - np.diag(noise.matrix) > NEARLY_HALF).tolist()
+    in_doubt = {k for k in (*half, *evidence.in_doubt) if noise.matrix[k, k] < 1.0}
     return replace(noise, in_doubt=tuple(sorted(in_doubt)))
 
 

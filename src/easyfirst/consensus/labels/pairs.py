@@ -102,12 +102,10 @@ class EvidenceOfPairs:
         return found
 
     @property
-    def between(self) -> tuple[int, ...]:
-        """The classes with flips and many rows between them, where labels may be left to chance."""
+    def in_doubt(self) -> tuple[int, ...]:
+        """The classes whose flips are faint: their labels may be left to chance."""
         shown = self.pairs if self.goes_anywhere else self._flipped
-        return tuple(
-            sorted({k for pair in shown for k in pair if not self.pairs[pair].is_gathered})
-        )
+        return tuple(sorted({k for pair in shown for k in pair if self.pairs[pair].is_faint}))
 
     @property
     def _chances(self) -> float:
