@@ -36,7 +36,8 @@ QUARTILES = float(norm.ppf(0.75) - norm.ppf(0.25))  # how far apart they are in 
 STILL_THERE = 0.8  # of the variance of a column: less, and it is another one without its ends
 LEAST_RATE = 0.01  # of wrong labels: fewer are as if there were none
 GATHERED = 0.85  # of the variance of two levels, from which rows are at either of them
-FAINT = 0.04  # per row: classes with heavy tails seem to level off by up to three quarters of it
+# Per row: less may be another shape of overlap, such as heavy tails, whose misfit grows with rows.
+FAINT = 0.04
 LEAST_APART = 0.3  # two levels: nearer ones are two halves of one cloud
 LEAST_DIFFERENT = 0.25  # of the rows, by values of a column and by what models say of them
 
@@ -69,18 +70,20 @@ class Evidence:
         return max(self.alike, self.apart) > chance or self.has_clouds
 
     @property
-    def is_faint(self) -> bool:
-        """Whether rows lie between both classes and levels tell little of each.
+    def is_gathered(self) -> bool:
+        """Whether hardly any rows are between both classes."""
+        return self.gathered >= GATHERED
 
-        Then it may be another shape of overlap: what a wrong shape costs grows with the rows.
-        """
-        per_row = max(self.alike, self.apart) / float(self.curve.rows.sum())
-        return self.gathered < GATHERED and per_row < FAINT
+    @property
+    def is_faint(self) -> bool:
+        """Whether rows lie between both classes, and levels tell little of each."""
+        worth = max(self.alike, self.apart)
+        return not self.is_gathered and worth < FAINT * float(self.curve.rows.sum())
 
     @property
     def has_clouds(self) -> bool:
         """Whether rows are in two clouds, and that is not what their columns make of any labels."""
-        return self.gathered >= GATHERED and (not self.is_grained or self.is_likely)
+        return self.is_gathered and (not self.is_grained or self.is_likely)
 
     @property
     def is_likely(self) -> bool:

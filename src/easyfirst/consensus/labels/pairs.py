@@ -22,6 +22,7 @@ from scipy.optimize import minimize_scalar
 from scipy.stats import chi2
 
 from easyfirst.consensus.labels.evidence import (
+    FAINT,
     Evidence,
     LinearLogits,
     evidence_of_levels,
@@ -43,6 +44,7 @@ class OneRate:
     rate: float
     variance: float
     worth: float
+    is_faint: bool = False  # worth little for each row
 
     @classmethod
     def of(cls, pairs: Sequence[Evidence], n_classes: int, weight: Vector) -> OneRate:
@@ -63,8 +65,10 @@ class OneRate:
         bend = (loss(rate + step) + loss(rate - step) - 2.0 * loss(rate)) / step**2
         own = sum(evidence.alike + evidence.price for evidence in pairs)
         is_one = 2.0 * (own + loss(rate)) < chi2.isf(DIFFERENT, len(pairs) - 1)
+        is_one = is_one and rate + step < MOST_SHARED  # else it should be even more
         worth = -loss(rate) - price_of(float(weight.sum())) if is_one else -np.inf
-        return cls(rate, 1.0 / max(bend, float(weight.sum())), worth)
+        total = float(weight.sum())
+        return cls(rate, 1.0 / max(bend, total), worth, worth < FAINT * total)
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,8 +108,11 @@ class EvidenceOfPairs:
     @property
     def in_doubt(self) -> tuple[int, ...]:
         """The classes whose flips are faint: their labels may be left to chance."""
-        shown = self.pairs if self.goes_anywhere else self._flipped
-        return tuple(sorted({k for pair in shown for k in pair if self.pairs[pair].is_faint}))
+        faint = [pair for pair in self._flipped if self.pairs[pair].is_faint]
+        if self.goes_anywhere:
+            between = [pair for pair, each in self.pairs.items() if not each.is_gathered]
+            faint = between if self.shared.is_faint else []
+        return tuple(sorted({k for pair in faint for k in pair}))
 
     @property
     def _chances(self) -> float:
