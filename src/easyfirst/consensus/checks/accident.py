@@ -36,6 +36,7 @@ FEW = 600  # rows: of more, the best of many starts is no accident,
 FEWEST, FEWEST_EACH = 40, 5  # and of fewer, in all and per coefficient, parts of them say nothing
 MANY = 0.08  # of few rows set aside by accident,
 BEYOND_TAILS = 25.0  # scales: no noise of a majority has a tenth of its rows that far out
+LIKELIER = 3.0  # by log-likelihood, beside a bump than by noise of one piece: 20 to one
 ALIKE = 0.1  # scales of the noise: a plain fit that predicts as closely as this,
 AS_MANY = 0.02  # and sets aside as many, is the same
 
@@ -155,6 +156,9 @@ class SetAside:
             return 0.0
         off = np.abs(sample.residual(sample.part(self.rows[self.is_aside]), fit.solution.z))
         if self.holds_most and np.median(off) > BEYOND_TAILS * fit.mixture.scale:
+            return 0.0
+        beside = self.found.beside
+        if beside is not None and beside.gain > LIKELIER:
             return 0.0
         if self._is_alike(_plain_fit(sample, self.rows), aside):
             return 0.0
