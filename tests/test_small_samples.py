@@ -173,3 +173,14 @@ def test_clean_rows_and_rows_that_are_wrong_by_anything_are_no_bump(wrong):
         found = best_beside_a_bump(design, y, starts_of(design, y), 50)
         gains.append(-np.inf if found is None else found.gain)
     assert np.sum(np.array(gains) > 0.0) <= 1
+
+
+def test_intervals_hold_around_skewed_noise_with_twenty_rows_per_coefficient():
+    covered = []
+    for seed in range(50, 65):
+        _, X, y, truth = rows(seed, 200, 10, lambda rng, n: rng.exponential(size=n) - 1.0)
+        model = over_the_oracle(X, y, np.ones(200, dtype=bool), truth)[1]
+        bounds = model.confidence_intervals(0.95)
+        low, high = (np.asarray(bounds[side])[:10] for side in ("lower", "upper"))
+        covered.append(np.mean((low <= truth[:10]) & (truth[:10] <= high)))
+    assert np.mean(covered) > 0.9  # .81 by the share of rows near the fit alone

@@ -21,6 +21,8 @@ from easyfirst.consensus.solvers.gram import (
 from easyfirst.consensus.statistics import Diagonal
 from easyfirst.contracts import Matrix, Vector
 
+LEAST_WORTH = 1e-300
+
 
 def standard_errors(
     fleet: Fleet, weightings: Weightings, scale: float, gram: Matrix | Diagonal
@@ -69,6 +71,8 @@ def errors_of(fleet: Fleet, scatter: Scatter, gram: Matrix) -> Vector:
 
     cov = (sum w / sum psi')**2 n / (n - q) G^-1 (sum psi**2 d d') G^-1, with psi = w r the pull of
     a row and G the weighted Gram matrix: the sandwich of White, for rows whose pull is not linear.
+    Where few rows pull by how far off they are, the fit goes through some of them, and more seem to
+    lie there than do: Huber's correction, 1 + q (1 / sum psi' - 1 / n), is for that.
     """
     outer, weight, slope = scatter
     q = fleet.n_coef
@@ -83,7 +87,9 @@ def errors_of(fleet: Fleet, scatter: Scatter, gram: Matrix) -> Vector:
         unknown = np.zeros(len(gram), dtype=bool)
     else:
         unknown = np.isinf(inverse_diagonal(gram))
-    errors = np.sqrt(np.maximum(variance, 0.0) * few) * weight / max(slope, 0.2 * weight)
+    worth = max(slope, 0.2 * weight)
+    drawn = 1.0 + q * max(1.0 / max(worth, 1.0) - 1.0 / fleet.total_weight, 0.0)
+    errors = np.sqrt(np.maximum(variance, 0.0) * few) * drawn * weight / max(worth, LEAST_WORTH)
     return np.where(unknown, np.inf, errors)
 
 
