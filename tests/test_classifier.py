@@ -20,7 +20,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import easyfirst
-from easyfirst import SelfPacedClassifier
+from easyfirst import SelfPaced, SelfPacedClassifier
 from easyfirst.consensus.labels import models as label_models
 from easyfirst.consensus.labels.noise import (
     LabelNoise,
@@ -655,3 +655,33 @@ def test_a_frame_is_fitted_without_a_warning_about_its_names():
     with warnings.catch_warnings():
         warnings.filterwarnings("error", message="X does not have valid feature names")
         SelfPacedClassifier().fit(X, y)
+
+
+@pytest.mark.parametrize("missing", [None, np.nan, pd.NA])
+def test_rows_without_a_label_are_refused_with_what_to_do(missing):
+    X = np.arange(12.0).reshape(6, 2)
+    y = np.array(["a", "b", "a", missing, "b", "a"], dtype=object)
+    for fit in (
+        SelfPacedClassifier().fit,
+        SelfPacedClassifier().partial_fit,
+        SelfPaced(LogisticRegression()).fit,
+    ):
+        with pytest.raises(ValueError, match=r"in 1 of 6 rows, the first at place 3.*Leave these"):
+            fit(X, y)
+    begun = SelfPacedClassifier().partial_fit(X, ["a", "b", "a", "b", "b", "a"])
+    with pytest.raises(ValueError, match="the first at place 3"):
+        begun.partial_fit(X, y)
+
+
+def test_a_share_that_is_not_estimated_is_not_zero_for_sure():
+    rng = np.random.default_rng(4)
+    X = rng.standard_normal((600, 3))
+    y = rng.random(600) < expit(X[:, 0])  # overlap, which nothing tells from flips
+    model = SelfPacedClassifier(n_jobs=1).fit(X, y)
+    assert model.corrupted_fraction_ == 0.0
+    assert model.corrupted_interval_ == (0.0, 1.0)
+    assert "not estimated" in str(model.summary())
+    assert "not estimated" in model.report().html
+    told = SelfPacedClassifier(n_jobs=1).fit(X, X[:, 0] > 0)
+    assert told.corrupted_interval_[1] < 0.1
+    assert "not estimated" not in str(told.summary())

@@ -273,10 +273,10 @@ def _print_summary(summary: dict[str, Any], output: Path) -> None:
         print_suspects,
         print_table,
     )
-    from easyfirst.report.wording import percent
+    from easyfirst.report.wording import share_in_words
 
     out = console()
-    rows, (low, high) = summary["rows"], summary["corrupted_interval"]
+    rows = summary["rows"]
     print_coefficients(out, summary["coefficients"])
     is_regression = summary["task"] == "regression"
     if not is_regression:
@@ -293,8 +293,9 @@ def _print_summary(summary: dict[str, Any], output: Path) -> None:
         ),
         (
             "estimated corrupted share" if is_regression else "estimated wrong labels",
-            f"{percent(summary['corrupted_share'])} "
-            f"(95 % interval {percent(low)} to {percent(high)})",
+            share_in_words(
+                summary["corrupted_share"], summary["corrupted_interval"], "95 % interval"
+            ),
         ),
         *([("noise scale", _noise_scale(summary))] if is_regression else []),
         ("fit", summary["status"]["message"]),

@@ -47,7 +47,6 @@ from easyfirst.estimators.reporting import ReportingMixin, rows_digest
 from easyfirst.noise.of_rows import Told
 from easyfirst.regularizers import Entropic, SelfPacedRegularizer
 
-SURE = 1.96  # standard errors on each side of the share of wrong labels
 # What is known of numbers, and of labels.
 OF_VALUES_ONLY = ("_noise", "_sizes", "_told_sizes", "_calibration", "noise_scale_")
 OF_LABELS_ONLY = ("classes_", "label_noise_", "suggested_labels_")
@@ -269,10 +268,9 @@ class SelfPaced(ReportingMixin, MetaEstimatorMixin, BaseEstimator):
             self.suggested_labels_[others] = self.estimator_.predict(X)
         self.pace_ = np.inf
         shares = inner.weight @ found.posterior / inner.weight.sum()
-        _, error = found.noise.wrong_share(shares)
         wrong = float(1.0 - np.average(found.weight, weights=inner.weight))
         self.corrupted_fraction_ = wrong
-        self.corrupted_interval_ = (max(wrong - SURE * error, 0.0), min(wrong + SURE * error, 1.0))
+        self.corrupted_interval_ = found.noise.interval(wrong, shares)
         self._rows_digest = rows_digest(rows.X, _numbers(rows.y, classes))
         self.notes_ = label_notes.notes_about_batches(found.batch_shares, found.own_noise)
         if not found.checked:

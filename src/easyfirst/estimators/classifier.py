@@ -51,7 +51,6 @@ from easyfirst.sources import ArraySource
 from easyfirst.sources.frames import library_of
 
 MOST_CLASSES = 1_000
-SURE = 1.96  # standard errors on each side of the share of wrong labels
 # What only an estimate of the noise can tell.
 NOISE_ATTRIBUTES = ("label_noise_", "corrupted_fraction_", "corrupted_interval_")
 
@@ -124,7 +123,8 @@ class SelfPacedClassifier(
     selected_
         Which rows have a weight of at least one half.
     corrupted_fraction_, corrupted_interval_
-        Estimated share of wrong labels, and its 95 % interval.
+        Estimated share of wrong labels, and its 95 % interval. The interval is (0, 1) where the
+        share was not estimated and every label is taken as right; `notes_` or `doubts_` say why.
     batch_clean_share_
         Estimated share of right labels in each batch.
     status_, notes_, doubts_, history_, n_rounds_, n_iter_, pace_
@@ -389,12 +389,8 @@ class SelfPacedClassifier(
         right = np.sum([tally.right for tally in fitted.tallies], axis=0)
         total = sum(tally.total for tally in fitted.tallies)
         share = 1.0 - sum(tally.weight for tally in fitted.tallies) / total
-        _, error = fitted.noise.wrong_share(right / right.sum())
         self.corrupted_fraction_ = max(float(share), 0.0)
-        self.corrupted_interval_ = (
-            max(float(share) - SURE * error, 0.0),
-            min(float(share) + SURE * error, 1.0),
-        )
+        self.corrupted_interval_ = fitted.noise.interval(float(share), right / right.sum())
 
     def _store_rows(self, fitted: FittedLabels, source: Source, fleet: Fleet) -> None:
         """Gather what is thought of rows that are in memory."""

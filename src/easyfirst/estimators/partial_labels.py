@@ -88,6 +88,7 @@ class PartialLabelsMixin:
             self.drift_: tuple[Drift, ...] = ()
         else:
             rows = dense(validation.prediction_rows(model, X))
+            validation.require_labels(y)
             given = np.asarray(y)
         if classes is not None:
             validation.judged_labels(given, rows, np.unique(classes))

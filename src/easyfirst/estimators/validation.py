@@ -61,10 +61,35 @@ def labelled_source(
     n_batches: int | None,
 ) -> tuple[ArraySource, NDArray[Any]]:
     """Turn fit's arguments into a source whose y are numbers of classes, and the classes."""
+    require_labels(y)
     X, y = _checked(estimator, X, y, numeric=False, refused=ONE_LABEL)
     check_classification_targets(y)
     classes, codes = np.unique(y, return_inverse=True)
     return _array_source(X, codes.astype(np.float64), sample_weight, batches, n_batches), classes
+
+
+def require_labels(y: Any) -> None:
+    """Raise an error if some rows have no label."""
+    given = np.asarray(_eager(y))
+    if given.ndim == 0 or given.dtype.kind not in ("f", "O"):
+        return
+    flat = given.ravel()
+    missing = np.isnan(flat) if given.dtype.kind == "f" else np.array([*map(_is_missing, flat)])
+    if missing.any():
+        first = int(np.flatnonzero(missing)[0])
+        raise ValueError(
+            f"Input y contains {'NaN' if flat[first] is not None else 'None'}, which is no label, "
+            f"in {missing.sum():,} of {missing.size:,} rows, the first at place {first:,}: every "
+            f"row needs a number, a text or a truth value. Leave these rows out, and use predict "
+            f"for their labels"
+        )
+
+
+def _is_missing(label: Any) -> bool:
+    try:
+        return label is None or bool(label != label)  # NaN
+    except TypeError:  # pandas' NA has no truth value
+        return True
 
 
 def _array_source(
@@ -211,6 +236,8 @@ def any_training_rows(
 
     Data frames are left as they are: what they may hold is for the estimator to say.
     """
+    if labels:
+        require_labels(y)
     if y is not None and _is_frame(X):
         validate_data(estimator, X, skip_check_array=True)
         if not labels:

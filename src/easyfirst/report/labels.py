@@ -27,7 +27,7 @@ from easyfirst.report.page import (
 )
 from easyfirst.report.presenting import check_top
 from easyfirst.report.suspects import framed
-from easyfirst.report.wording import number, percent, visible
+from easyfirst.report.wording import NOT_ESTIMATED, number, percent, share_in_words, visible
 
 WIDTH = 80
 MOST_CLASSES = 12  # of which the page and the text show the noise
@@ -123,9 +123,9 @@ class LabelSummary:
             share = percent(wrong / max(model.weights_.size, 1))
             header["Labels that look wrong"] = f"{wrong:,} ({share})"
         if hasattr(model, "label_noise_"):
-            low, high = (percent(limit) for limit in model.corrupted_interval_)
-            share = percent(model.corrupted_fraction_)
-            header["Wrong labels"] = f"{share} (95 %: {low} to {high})"
+            header["Wrong labels"] = share_in_words(
+                model.corrupted_fraction_, model.corrupted_interval_
+            )
         header["Rounds"] = f"{model.n_rounds_:,}"
         header["Status"] = model.status_.code
         return header
@@ -273,9 +273,9 @@ def headline(model: Any, judged: JudgedLabels | None) -> str:
     """Return how many labels look wrong, as far as that is known."""
     quality = getattr(model, "weights_", None) if judged is None else judged.quality
     if quality is None:
-        return (
-            f"About {percent(getattr(model, 'corrupted_fraction_', 0.0))} of the labels are wrong"
-        )
+        if getattr(model, "corrupted_interval_", NOT_ESTIMATED) == NOT_ESTIMATED:
+            return "How many labels are wrong was not estimated"
+        return f"About {percent(model.corrupted_fraction_)} of the labels are wrong"
     return counted(int(np.count_nonzero(quality < 0.5)), quality.size)
 
 

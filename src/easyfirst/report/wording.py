@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import math
 import unicodedata
+from collections.abc import Sequence
 from typing import Any
 
 LONGEST_NAME = 60  # characters of a name before it is cut
 STEERING = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")  # Unicode categories that are not for reading
 JOINERS = ("\u200c", "\u200d")  # needed to write several scripts
+NOT_ESTIMATED = (0.0, 1.0)  # the interval of a share of which nothing is known
 MARKS_IN_A_ROW = 4  # more accents than that on one letter run over the lines above and below
 
 
@@ -107,3 +109,11 @@ def count(value: float, one: str, many: str | None = None) -> str:
     """
     whole = round(value)
     return f"{whole:,} {one if whole == 1 else many or one + 's'}"
+
+
+def share_in_words(share: float, interval: Sequence[float], of: str = "95 %:") -> str:
+    """Return a share of wrong rows with its interval, or that it was not estimated."""
+    low, high = interval
+    if (low, high) == NOT_ESTIMATED:
+        return "not estimated: every label is taken as right (see the notes)"
+    return f"{percent(share)} ({of} {percent(low)} to {percent(high)})"

@@ -43,6 +43,7 @@ SIGNAL = 2.5  # standard errors of a rank test by which the columns must tell a 
 MOST_WRONG = 0.55  # of the labels of one class, if those of others are right
 CERTAIN = 0.95  # probability of a class from which a row is certain,
 MOST_CERTAIN = 0.5  # and the share of such rows in each class from which all of them are counted
+SURE = 1.96  # standard errors on each side of the share of wrong labels
 LEAST_INFORMATION = 0.15  # the smallest eigenvalue of the matrix: no noise leaves less
 
 
@@ -96,11 +97,20 @@ class LabelNoise:
         variance = np.full(n_classes, shared.variance)
         return replace(self, matrix=matrix, variance=variance)
 
-    def wrong_share(self, right_shares: Vector) -> tuple[float, float]:
-        """Return the share of wrong labels and its standard error; classes have given shares."""
-        rates = 1.0 - np.diag(self.matrix)
+    @property
+    def is_estimated(self) -> bool:
+        """Whether the rows tell how often labels are wrong, be it never."""
+        return bool(self.told) and not self.overlaps and not self.is_unidentified
+
+    def interval(self, share: float, right_shares: Vector) -> tuple[float, float]:
+        """Return a 95 % interval of the share of wrong labels; classes have given shares.
+
+        From 0 to 1 where it is not estimated: that every label is taken as right is no finding.
+        """
+        if not self.is_estimated:
+            return 0.0, 1.0
         error = float(np.sqrt(np.square(right_shares) @ self.variance))
-        return float(right_shares @ rates), error
+        return max(share - SURE * error, 0.0), min(share + SURE * error, 1.0)
 
 
 def noise_by_evidence(
