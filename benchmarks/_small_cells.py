@@ -174,7 +174,6 @@ KNOWN = [
     Cell("100 x 10, one far value 30 %", 100, 10, 0.3, value(20.0)),
     Cell("100 x 10, shift 10 sd 30 %", 100, 10, 0.3, shift(10.0)),
     Cell("200 x 20, shift 10 sd 30 %", 200, 20, 0.3, shift(10.0)),
-    Cell("200 x 20, shift 10 sd 40 %", 200, 20, 0.4, shift(10.0)),
     Cell("50 x 3, shift 5 sd 30 %", 50, 3, 0.3, shift(5.0)),
     Cell("50 x 3, shift 10 sd 40 %", 50, 3, 0.4, shift(10.0)),
     Cell("500 x 15, cluster 20 %", 500, 15, 0.2, cluster),
