@@ -492,3 +492,18 @@ def test_a_column_in_another_unit_is_bad_leverage_and_no_curve(seed):
         model = SelfPacedRegressor(engine="inline").fit(X, y)
     np.testing.assert_allclose(model.coef_, [9.0, 40.0], rtol=0.1)
     assert np.mean(model.selected_ == ~wrong) > 0.99
+
+
+@pytest.mark.filterwarnings("ignore::easyfirst.errors.NoSingleModelWarning")
+@pytest.mark.parametrize("share", [0.8, 0.9])
+def test_a_minority_with_skewed_noise_is_found_among_wrong_rows_spread_like_a_bell(share):
+    """Noise that was looked for as if most rows were clean took all of them in."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(6000, 4))
+    coef = np.array([1.0, -2.0, 0.5, 0.0])
+    y = X @ coef + rng.lognormal(sigma=0.5, size=6000)
+    wrong = rng.random(6000) < share
+    y[wrong] += 15 * rng.normal(size=wrong.sum())
+    model = SelfPacedRegressor().fit(X, y)
+    assert abs(model.corrupted_fraction_ - share) < 0.05
+    np.testing.assert_allclose(model.coef_, coef, atol=0.1)
