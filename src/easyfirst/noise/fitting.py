@@ -73,16 +73,20 @@ def fit_noise(
     near: CleanMixture | NoiseModel,
     kind: Kind | None = None,
     start: NoiseModel | None = None,
+    *,
+    may_have_bump: bool = True,
 ) -> FittedNoise:
     """Return the noise model that the residuals ask for, the simplest one that will do.
 
     `near` gives the scale at which the search begins and by which the zones are laid out; they
     are laid out again by the wider side of what is found. On the steep side of skewed noise a scale
     is narrow, and what is near by it ends among the clean rows of the other side. With a `kind`,
-    no other is looked at, and the search may begin at the noise of much the same residuals.
+    no other is looked at, and the search may begin at the noise of much the same residuals. Around
+    a fit of all rows, those that lie together are two kinds of rows rather than mistakes: there it
+    may not have a bump.
     """
     spent = 0.0 if losses.studentized else float(losses.n_coef)
-    kinds = [kind] if kind else list(_kinds())
+    kinds = [kind] if kind else [each for each in _kinds() if may_have_bump or not each.has_bump]
     scale = near.scale
     for _ in range(MOST_LAYOUTS):
         histogram = Histogram.of(losses, scale)

@@ -224,4 +224,4 @@ class RobustRows:
         scale = near or robust_scale(residual, self.counts)
         scale = max(scale, 2.0 * ROUNDING * anchor, self.cell / 3.0)
         even = NoiseModel(losses.total, 1.0, 0.0, scale, scale, np.inf, (-np.inf,), (0.0,))
-        return fit_noise(losses, even, kind, start)
+        return fit_noise(losses, even, kind, start, may_have_bump=False)

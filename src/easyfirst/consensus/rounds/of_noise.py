@@ -151,7 +151,7 @@ def read_anew(fleet: Fleet, at: NoiseState) -> tuple[NoiseState, LossSummary]:
     losses = losses_at(fleet, at)
     if at.kind.has_bump:  # coefficients and noise were chosen together
         return replace(at, noise=fit_noise(losses, at.noise, at.kind, at.noise).model), losses
-    found = fit_noise(losses, at.noise)
+    found = fit_noise(losses, at.noise, may_have_bump=False)
     if found.model.share < MAJORITY <= at.noise.share:
         # Rows that lie close together are not those of the fit, which is one of all rows.
         found = fit_noise(losses, at.noise, replace(at.kind, zones=None), at.noise)
