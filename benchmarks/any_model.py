@@ -1,10 +1,11 @@
 """`SelfPaced` around gradient boosting on corrupted targets, beside what else people do.
 
     python benchmarks/any_model.py [--seeds 2] [--rows 1500] [--only bike] [--out docs/any-model.md]
-        [--records FILE] [--alone]
+        [--records FILE] [--beside 2]
 
-With `--alone` only `SelfPaced` is fitted; a run without it adds the others. Needs the tables beside
-the repository; cleanlab and LightGBM (extra 'bench') join in if installed.
+What else people do is fitted in the first `--beside` seeds. With `--records`, a run that was cut
+off goes on where it ended. Needs the tables beside the repository; cleanlab and LightGBM (extra
+'bench') join in if installed.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _quick_bins import use_quick_bins
 from _tables import tables
 from scipy.stats import gaussian_kde
 from sklearn.base import clone
@@ -390,15 +392,17 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=1500)
     parser.add_argument("--only")
     parser.add_argument("--records", type=Path, help="File of results, to go on from.")
-    parser.add_argument("--alone", action="store_true", help="Fit nothing but SelfPaced.")
+    parser.add_argument("--beside", type=int, help="Seeds in which the others are fitted, too.")
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     known = given.records is not None and given.records.exists()
     records = [json.loads(line) for line in given.records.read_text().splitlines()] if known else []
     done = {(*_key(r), r["seed"], "error" in r) for r in records}
-    parts = {True: ours} if given.alone else {True: ours, False: others}
+    use_quick_bins()
+    beside = given.seeds if given.beside is None else given.beside
     for seed in range(given.seeds):
+        parts = {True: ours, False: others} if seed < beside else {True: ours}
         for name, share, kind in cells(given.only):
             missing = [p for p in parts if (name, share, kind, seed, p) not in done]
             case = Case.of(name, share, kind, seed, given.rows) if missing else None

@@ -91,6 +91,31 @@ def test_batches_that_are_mostly_wrong_do_not_drag_it_away_even_first(kind):
     assert model.batch_clean_share_[-1] > 0.8
 
 
+def test_rows_let_in_by_a_bad_beginning_are_taken_back():
+    parts, rng = batches(12), np.random.default_rng(0)
+    for _, y in parts[:3]:
+        wrong = rng.random(y.size) < 0.8
+        y[wrong] = rng.uniform(-40.0, 40.0, wrong.sum())
+    model = streamed(parts, most=10_000)
+    assert not model._stream.reservoir.is_due  # some batches came after the last fit of the sample
+    one = SelfPacedRegressor(engine="inline").fit(*joined(parts))
+    assert np.linalg.norm(model.coef_ - one.coef_) < 0.1 * off(one)
+
+
+@pytest.mark.parametrize("half_life", [None, 700.0])
+def test_rows_that_stay_stand_for_those_that_did_not(half_life):
+    held, totals = [Reservoir(seed, most=400) for seed in range(30)], []
+    for reservoir in held:
+        for _ in range(20):
+            reservoir.add(np.zeros((100, 1)), np.zeros(100), half_life)
+        totals.append(np.sum(reservoir.ages / reservoir.chances))
+    ages = np.exp2(np.arange(-1999.0, 1.0) / half_life) if half_life else np.ones(2000)
+    assert np.mean(totals) == pytest.approx(ages.sum(), rel=0.02)
+    all_stay = Reservoir(0, most=400)
+    all_stay.add(np.zeros((100, 1)), np.zeros(100), half_life)
+    np.testing.assert_array_equal(all_stay.chances, 1.0)
+
+
 def test_with_a_half_life_the_model_follows_a_change():
     before, after = batches(6), [(X, y + 6.0 * X[:, 0]) for X, y in batches(5, seed=1)]
     with warnings.catch_warnings():

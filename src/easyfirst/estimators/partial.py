@@ -10,7 +10,7 @@ from sklearn.base import clone
 
 from easyfirst.consensus.fitted import Calibration
 from easyfirst.consensus.streams.drift import BatchSummary, Drift
-from easyfirst.consensus.streams.stream import Reservoir, Stream, Sums, contradicts
+from easyfirst.consensus.streams.stream import Reservoir, Stream, contradicts
 from easyfirst.contracts import Matrix, Vector
 from easyfirst.errors import DriftWarning
 from easyfirst.estimators import parameters, validation
@@ -21,6 +21,7 @@ from easyfirst.noise.model import t_weight
 from easyfirst.penalties import NoPenalty
 
 MOST_ALARMS = 100  # that are kept
+CORRECTIONS = 2  # of the sums: weights follow the coefficients, and these the weights
 
 
 def take_over(model: Any, X: Any, y: Any) -> None:
@@ -71,7 +72,9 @@ class PartialFitMixin:
         What is kept of the rows seen does not grow with their number: weighted sums, and a
         sample of 10,000 rows. The sample is fitted as `fit` does, anew whenever a quarter of it has
         changed, and tells clean rows from others; the sums hold what all clean rows said. Where
-        they contradict the sample, as after a bad beginning, they begin again from it.
+        rows of the sample are judged otherwise than when they came, the sums are corrected by what
+        these stand for; where they contradict the sample, as after a bad beginning, they begin
+        again from it.
 
         Afterwards `weights_` and `selected_` are those of the rows of this batch,
         `batch_clean_share_` those of the last 100 batches, and `drift_` the changes noticed so far.
@@ -118,44 +121,66 @@ class PartialFitMixin:
             rows = dense(validation.prediction_rows(model, X))
             target = validation.judged_target(y, rows)
         stays = stream.reservoir.add(rows, target, half_life)
-        decay = 1.0 if half_life is None else float(0.5 ** (target.size / half_life))
-        self._learn(stream, rows, target, stays, decay)
+        self._learn(stream, rows, target, stays, half_life)
         self._stream = stream
         self._conclude(stream, rows, target)
         return self
 
     def _learn(
-        self, stream: Stream, rows: Matrix, target: Vector, stays: Any, decay: float
+        self, stream: Stream, rows: Matrix, target: Vector, stays: Any, half_life: float | None
     ) -> None:
         """Fit the reservoir anew if that is due, and bring the sums up to date."""
         model: Any = self
-        held, fitted = stream.reservoir, None
-        penalty = float((model.penalty or NoPenalty()).quadratic_strength)
-        if held.is_due or stream.sums is None:
-            assert held.X is not None
-            held.renewed = 0
-            before = None if stream.sums is None else (self.coef_, self.intercept_)
-            fitted = self._fit_reservoir(held)
-            if not hasattr(self, "_calibration"):  # too few rows to tell clean ones from others
-                stream.sums = None
-                return
-            apart = before is None or contradicts(
-                held.X, before, fitted, self._noise_scale(), held.y.size * self._clean_share()
-            )
-            if apart:
-                center = held.X.mean(axis=0) * bool(model.fit_intercept)
-                stream.sums = Sums.none(center, bool(model.fit_intercept))
-                self._add(stream.sums, held.X, held.y)
-                rows, target, decay = rows[~stays], target[~stays], 1.0
-            elif before is not None:
-                self.coef_, self.intercept_ = before
-        assert stream.sums is not None
-        if target.size:
-            self._add(stream.sums, rows, target, decay)
+        held, is_due = stream.reservoir, stream.is_due
+        fitted = self._renew(stream) if is_due else None
+        if is_due and fitted is None:
+            return
+        if stream.sums is not None:
+            values = model._transform.of(target)
+            stream.add(rows, values, self._counts(rows, target), stays, half_life)
+        for _ in range(CORRECTIONS if is_due else 0):
+            self._correct(stream)
+        self._solve(stream)
         if fitted is not None and held.seen == held.y.size:
             self.coef_, self.intercept_ = fitted  # of all rows seen, by all that a fit does
-            return
+
+    def _renew(self, stream: Stream) -> tuple[Vector, float] | None:
+        """Fit the reservoir, and give up the sums where it contradicts them.
+
+        Returns its coefficients, and None where there are too few rows to tell clean ones.
+        """
+        before = None if stream.sums is None else (self.coef_, self.intercept_)
+        fitted = self._fit_reservoir(stream.reservoir)
+        is_known = hasattr(self, "_calibration")
+        if not is_known or before is None or self._contradicts(stream.reservoir, before, fitted):
+            stream.sums = None
+        else:
+            self.coef_, self.intercept_ = before  # of more rows; weights follow them
+        return fitted if is_known else None
+
+    def _correct(self, stream: Stream) -> None:
+        """Let the rows of the reservoir count in the sums as they look now."""
+        model: Any = self
+        held = stream.reservoir
+        assert held.X is not None
+        values, counts = model._transform.of(held.y), self._counts(held.X, held.y)
+        stream.correct(values, counts, bool(model.fit_intercept))
+        self._solve(stream)
+
+    def _solve(self, stream: Stream) -> None:
+        """Take over the coefficients that the sums make."""
+        model: Any = self
+        assert stream.sums is not None
+        penalty = float((model.penalty or NoPenalty()).quadratic_strength)
         self.coef_, self.intercept_ = stream.sums.solved(penalty)
+
+    def _contradicts(
+        self, held: Reservoir, ours: tuple[Vector, float], theirs: tuple[Vector, float]
+    ) -> bool:
+        """Return whether the coefficients of the sums differ from the reservoir's beyond chance."""
+        assert held.X is not None
+        clean = held.y.size * float(self._calibration.noise.share)
+        return contradicts(held.X, ours, theirs, self._noise_scale(), clean)
 
     def _fit_reservoir(self, held: Reservoir) -> tuple[Vector, float]:
         """Fit the reservoir as `fit` does, and take over what was found."""
@@ -163,14 +188,12 @@ class PartialFitMixin:
         take_over(self, held.X, held.y)
         return self.coef_, self.intercept_
 
-    def _add(self, sums: Sums, rows: Matrix, target: Vector, decay: float = 1.0) -> None:
-        """Add rows by their weights; in the tails of heavy-tailed noise they pull less."""
+    def _counts(self, rows: Matrix, target: Vector) -> Vector:
+        """Return how much rows count: in the tails of heavy-tailed noise they pull less."""
         weights, scaled = self._weighed(rows, target)
         noise = self._calibration.noise
         side = np.where(scaled < noise.center, noise.below, noise.above)
-        pull = t_weight(np.square((scaled - noise.center) / side), noise.dof)
-        model: Any = self
-        sums.add(rows, model._transform.of(target), weights * pull, decay)
+        return weights * t_weight(np.square((scaled - noise.center) / side), noise.dof)
 
     def _weighed(self, rows: Matrix, target: Vector) -> tuple[Vector, Vector]:
         """Return the weights of rows by the model as it is, and their residuals in row scales."""
@@ -191,6 +214,3 @@ class PartialFitMixin:
 
     def _noise_scale(self) -> float:
         return max(float(self._calibration.noise.scale), 1e-300)
-
-    def _clean_share(self) -> float:
-        return float(self._calibration.noise.share)
