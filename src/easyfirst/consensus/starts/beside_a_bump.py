@@ -23,6 +23,7 @@ from easyfirst.noise.bump import APART, TwoNormals
 from easyfirst.noise.model import log_t, t_weight
 
 STEPS = 80
+EARLY, HALFWAY = 12, 0.5  # step by which a bump that is to be there is on its way, and how far
 STILL = 1e-4  # change of a row's probability with which the last step is over
 NEAR = 2.5  # scales of a start within which rows are clean at first
 SURE = 0.98  # probability of that
@@ -65,14 +66,17 @@ def best_beside_a_bump(
         return None
     rows = _Rows(design / norms, y / unit)
     at = _Beside.of(rows, np.array([s.coef for s in known]) * norms / unit, _scales(known, unit))
-    for _ in range(STEPS):
+    for number in range(STEPS):
         last, at = at, at.step(rows)
+        # Of clean rows alone no start leads to a bump, which shows long before they come to rest.
+        if number == EARLY and not np.any(at.is_apart_by(HALFWAY * APART)):
+            return None
         if np.max(np.abs(at.clean - last.clean)) < STILL:
             break
     is_majority = at.clean.sum(axis=1) >= 0.5 * (n_rows + q)
     worth = np.where(is_majority, at.worth(rows), -np.inf)
     best = int(np.argmax(worth))
-    if not (is_majority & at.is_apart)[best]:
+    if not (is_majority & at.is_apart_by(APART))[best]:
         return None
     gain = float(worth[best]) - max(_of_one_piece(rows))
     scale, location, spread = (
@@ -153,11 +157,10 @@ class _Beside:
         density = np.logaddexp(by_clean, by_bump)
         return cls(coefs, expit(by_clean - by_bump), scales, locations, spreads, grams, density)
 
-    @property
-    def is_apart(self) -> Vector:
-        """Which bumps are beside the clean rows, and are there at all."""
+    def is_apart_by(self, spreads: float) -> Vector:
+        """Which bumps are beside the clean rows, by so many of their spreads, and there at all."""
         is_there = np.sum(self.clean < 0.5, axis=1) > 1
-        return np.asarray(is_there & (np.abs(self.locations) >= APART * self.spreads))
+        return np.asarray(is_there & (np.abs(self.locations) >= spreads * self.spreads))
 
     def worth(self, rows: _Rows) -> Vector:
         """Return what the fits are worth, their bumps paid for."""
