@@ -87,6 +87,10 @@ MISSES = """
   three seeds) 2.5 to 4 % are flagged where nothing is wrong, and with 20 % of the values wrong
   the error is 1.2 to 3.0 of that of the clean rows (the bare model: 5 to 200). None of these four
   tables has any.
+- **Rounded targets** are steps, too: C6H6 is given to 0.1, and with all columns and rows of air
+  quality (`easyfirst fit --model auto`) the model learns where most values are rounded, so that
+  11 % of the rows, which are off by less than 0.1, are flagged. With the eight sensor columns as
+  here it is 0.01 % of all 8,991 rows.
 - **Fits**: 10 or 11 of them are small models of how large the noise of a row is.
 """
 
