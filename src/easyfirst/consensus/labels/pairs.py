@@ -125,7 +125,7 @@ class EvidenceOfPairs:
         beyond = [
             pair for pair, evidence in self.pairs.items() if evidence.is_beyond(self._chances)
         ]
-        likely = [pair for pair, evidence in self.pairs.items() if evidence.is_likely]
+        likely = [pair for pair, each in self.pairs.items() if each.is_likely or each.is_gathered]
         return sorted({*beyond, *likely}) if beyond else []
 
     @property
