@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.ensemble import HistGradientBoostingRegressor
 
 from easyfirst.consensus.fitted import Calibration
+from easyfirst.consensus.starts.coarse_targets import grid_cell
 from easyfirst.consensus.starts.point_masses import PointMass
 from easyfirst.consensus.status import Status
 from easyfirst.contracts import Vector
@@ -36,6 +37,7 @@ LOPSIDED = 4.0  # scale of one side of the noise over the other's, from which th
 BEYOND_MANY = 0.3  # and the median of clean rows where 40 % of all are wrong, all on one side
 COARSE = {"min_samples_leaf": 40, "max_leaf_nodes": 15}
 LEAST_BATCHES = 3  # of which some can disagree with most,
+GOLDEN = 0.5 * (np.sqrt(5.0) - 1.0)  # whose multiples spread most evenly between whole numbers
 SURELY, NOTICEABLE = 5.0, 0.5  # by so many standard errors, and noise scales
 WIDTH = 10.0  # of y, in typical distances from its median: how rows of such batches may lie
 FAR = 3.0  # standard deviations of y within which values are first taken as they are
@@ -226,6 +228,16 @@ class _View:
         """One unit in which residuals are counted."""
         return spread_of(self.rows.y, self.rows.weight)
 
+    @cached_property
+    def y(self) -> Vector:
+        """The values, spread over what they may have been before they were rounded.
+
+        Around a model that is closer than the rounding, noise would else have no width where
+        predictions meet the grid, and right values off by half a step would look wrong.
+        """
+        y = self.rows.y.astype(np.float64)
+        return y + grid_cell(y) * (np.arange(1, y.size + 1) * GOLDEN % 1.0 - 0.5)
+
     def sizes(self, prediction: Vector, clean: Vector | float = 1.0) -> Vector:
         """Return what X tells of how far a prediction is off.
 
@@ -233,7 +245,7 @@ class _View:
         tried: rows that are predicted badly look wrong until then.
         """
         speaks = self._speaks(batches_that_agree(self.rows, prediction)) * clean
-        return told_sizes(self.rows, self.fits, self.rows.y - prediction, speaks)
+        return told_sizes(self.rows, self.fits, self.y - prediction, speaks)
 
     def _speaks(self, agrees: NDArray[np.bool_]) -> Vector:
         """Return how much each row says of noise.
@@ -247,14 +259,14 @@ class _View:
         """Return noise and weights, every row being judged by the share of its batch."""
         rows, rule, prediction = self.rows, self.settings.regularizer, told.value
         agrees = batches_that_agree(rows, prediction)
-        noise = read_noise(rows.y, told, self._speaks(agrees), self.anchor)
-        odds = noise.odds(told, rows.y)
+        noise = read_noise(self.y, told, self._speaks(agrees), self.anchor)
+        odds = noise.odds(told, self.y)
         for value in self.shared:
             member = rows.y == value
             odds[member] = odds_of_shared(value, member, told, rows.y, rows.weight, noise)
         share = float(np.average(1.0 / (1.0 + odds), weights=rows.weight))
-        density = noise.density(told, rows.y)
-        clean_density = noise.clean_density(told, rows.y) / noise.noise.share
+        density = noise.density(told, self.y)
+        clean_density = noise.clean_density(told, self.y) / noise.noise.share
         # What is off as a whole may lie anywhere, and a trusted value is a clean one.
         anywhere = np.where(agrees, 0.0, 1.0 / (WIDTH * self.anchor))
         corrupted = (1.0 - share) / share * anywhere
@@ -267,7 +279,7 @@ class _View:
         shares = own if own.size > 1 else np.array([share])
         weight = 1.0 / (1.0 + odds)
         if not rule.is_posterior:
-            z = (rows.y - prediction) / noise.scale(told)
+            z = (self.y - prediction) / noise.scale(told)
             scaled = rule.with_width(2.0 * noise.noise.scale**2)
             weight = scaled.weights(np.square(z), noise.noise.reach**2)
         weight = np.where(rows.trusted, 1.0, weight)
