@@ -236,7 +236,7 @@ class _View:
         predictions meet the grid, and right values off by half a step would look wrong.
         """
         y = self.rows.y.astype(np.float64)
-        return y + grid_cell(y) * (np.arange(1, y.size + 1) * GOLDEN % 1.0 - 0.5)
+        return np.asarray(y + grid_cell(y) * (np.arange(1, y.size + 1) * GOLDEN % 1.0 - 0.5))
 
     def sizes(self, prediction: Vector, clean: Vector | float = 1.0) -> Vector:
         """Return what X tells of how far a prediction is off.
