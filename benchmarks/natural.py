@@ -50,6 +50,12 @@ some of the others in between. *Before* is the default without those rules; both
 than the rules for rows far apart and for the knee. With these, 57 targets of carData (one split)
 went from 1.002 to 0.998.
 
+Since then powers and products of columns no longer put rows far out, and few rows that lie together
+are taken for a second normal. On 251 targets of MASS, AER, carData, boot and HSAUR3 (one split) the
+geometric mean stayed at 1.024, above 1.03 are 16 instead of 15 percent, and more than a tenth of
+the rows is flagged on 8.8 instead of 7.2 percent: the second normal finds bumps in skewed targets
+of 100 to 350 rows (thickness of a melanoma, prices of gas, incomes of nations).
+
 | | 176 targets of four packages, before | after | 101 of others, before | after |
 |---|---|---|---|---|
 | error over the better of least squares and Huber, geometric mean | 1.026 | 1.012 | 1.009 | 1.001 |
