@@ -23,7 +23,8 @@ from easyfirst.consensus.statistics import Objective
 from easyfirst.noise import ScaleRule, fit_noise, normal_fits
 
 MUCH_WIDER = 2.0  # noise than the one that rounds began with: it is that of other rows
-MOVED = 1.5  # standard errors per coefficient: the same
+MOVED = 1.5  # standard errors per coefficient: the same,
+MOVED_OF_NOISE = 0.4  # if predictions move by as many scales of the noise
 NEARLY_ALL = 0.95  # clean share from which a fit is about that of all rows
 # Rows: of more, a test would show that a normal and a flat part do not fit; of fewer, nothing can.
 FEWEST, FEW = 40, 2000
@@ -106,9 +107,11 @@ class NoiseSeen:
         known = max(self.around.noise.scale, self.result.mixture.scale)
         step = more.solution.z - self.result.solution.z
         matrix = self.result.statistics.matrix
-        # Other weights for rows that are about the same move the fit within its own error.
-        moved = 0.0 if matrix is None else float(step @ matrix @ step) / step.size
-        is_far = moved > (MOVED * known) ** 2
+        # Other weights for rows that are about the same move the fit within its own error. Of many
+        # rows, that is less than what a bump moves a fit by that takes it for a flat part.
+        moved = 0.0 if matrix is None else float(step @ matrix @ step)
+        rows = self.result.statistics.weight.sum()
+        is_far = moved > known**2 * max(MOVED**2 * step.size, MOVED_OF_NOISE**2 * rows)
         return self.is_other and bool(wide > MUCH_WIDER * known or is_far)
 
 
