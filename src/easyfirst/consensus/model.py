@@ -16,6 +16,7 @@ from easyfirst.consensus.checks.diagnosis import (
 from easyfirst.consensus.checks.extrapolation import far_predictions
 from easyfirst.consensus.checks.knee import with_knee
 from easyfirst.consensus.checks.misfit import Misfit, misfit_of
+from easyfirst.consensus.checks.plateau import doubts_about_a_plateau
 from easyfirst.consensus.checks.second_group import doubts_about_a_second_group
 from easyfirst.consensus.checks.second_opinion import Opinion, may_be_second_guessed, second_opinion
 from easyfirst.consensus.checks.transforming import Advice, advised_transform
@@ -183,7 +184,7 @@ def _fit_after(
     return replace(
         counting_aside(fitted),
         history=found.fit.history.followed_by(fitted.history),
-        doubts=(*doubts, *_about_values(found), *_about_a_second_group(found, fitted)),
+        doubts=(*doubts, *_about_values(found), *_about_one_side(found, fitted)),
         opinion=opinion,
         notes=notes_about_masses(found.masses),
         far=far_predictions(found.sample, fitted.coef),
@@ -224,11 +225,13 @@ def _about_values(found: SampleFit) -> tuple[str, ...]:
     return (*doubts_about_masses(masses), *doubts_about_a_majority(whole.rows.y, masses))
 
 
-def _about_a_second_group(found: SampleFit, fitted: FittedModel) -> tuple[str, ...]:
+def _about_one_side(found: SampleFit, fitted: FittedModel) -> tuple[str, ...]:
+    """Return doubts about rows that lie on one side of the fit, whether set aside or not."""
     known = fitted.calibration
     if known is None or not may_be_second_guessed(found.sample.fleet.problem):
         return ()
-    return doubts_about_a_second_group(found.sample, fitted.coef, known.noise, known.scale_rule)
+    around = found.sample, fitted.coef, known.noise, known.scale_rule
+    return (*doubts_about_a_second_group(*around), *doubts_about_a_plateau(*around))
 
 
 def _misfit(found: SampleFit, opinion: Opinion, fitted: FittedModel) -> Misfit:

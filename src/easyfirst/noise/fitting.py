@@ -38,6 +38,7 @@ PER_ROW_ASIDE = 0.12
 # Degrees of freedom of noise by itself: with fewer, it is noise beside mistakes, unless one side is
 # as many times as wide as the other, which mistakes are less often than noise.
 HEAVIEST_TAILS, CLEAR_SKEW = 2.5, 2.0
+MOST_OF_MINORITY = 2.0  # times as many clean rows as were seen: more are those of other noise
 FEWEST_ROWS = 40  # that can tell long tails from wrong rows
 STEPS = 0.005  # log-likelihood per row that steps near the center have to gain on a flat part
 
@@ -75,6 +76,7 @@ def fit_noise(
     start: NoiseModel | None = None,
     *,
     may_have_bump: bool = True,
+    most: float = 1.0,
 ) -> FittedNoise:
     """Return the noise model that the residuals ask for, the simplest one that will do.
 
@@ -83,19 +85,24 @@ def fit_noise(
     is narrow, and what is near by it ends among the clean rows of the other side. With a `kind`,
     no other is looked at, and the search may begin at the noise of much the same residuals. Around
     a fit of all rows, those that lie together are two kinds of rows rather than mistakes: there it
-    may not have a bump.
+    may not have a bump. Around few rows, clean ones are `most` of all rows at the most: models with
+    a larger share are left out, unless all are.
     """
     spent = 0.0 if losses.studentized else float(losses.n_coef)
     kinds = [kind] if kind else [each for each in _kinds() if may_have_bump or not each.has_bump]
-    scale = near.scale
+    scale, is_few = near.scale, most < 1.0
+    minority = _Minority.of(near) if is_few or isinstance(near, CleanMixture) else None
     for _ in range(MOST_LAYOUTS):
         histogram = Histogram.of(losses, scale)
-        search = _Search(histogram, kinds, spent, losses.anchor * ROUNDING, _minority(near))
-        found = _chosen(search.run(start))
+        search = _Search(histogram, kinds, spent, losses.anchor * ROUNDING, minority)
+        fits = search.run(start)
+        found = _chosen([each for each in fits if each.model.share <= most] or fits)
         wide = max(found.model.below, found.model.above)
         if wide < WIDER * scale:
             break
         scale = wide
+        if is_few:
+            minority = _Minority.of(found.model)
     return found
 
 
@@ -117,13 +124,26 @@ def _chosen(fits: Sequence[FittedNoise]) -> FittedNoise:
     return best if best.worth > clean.worth + to_show else clean
 
 
-def _minority(near: CleanMixture | NoiseModel) -> CleanMixture | None:
-    """Return the mixture near which a search begins, if it holds a minority of the rows.
+@dataclass(frozen=True)
+class _Minority:
+    """A minority of clean rows near which a search begins, beside corrupted rows per unit.
 
     A search from nowhere in particular takes most rows as clean, and stretches the noise over the
     others until they are.
     """
-    return near if isinstance(near, CleanMixture) and near.share < 0.5 else None
+
+    share: float
+    level: float
+
+    @classmethod
+    def of(cls, near: CleanMixture | NoiseModel) -> _Minority | None:
+        """Return the start near a fit of a minority; None near one of most rows."""
+        if near.share >= 0.5:
+            return None
+        if isinstance(near, CleanMixture):
+            return cls(near.share, 0.5 * (near.below + near.above) / near.total)
+        sides = near.corrupted_density(np.array([-near.below, near.above]))
+        return cls(near.share, float(sides.mean()))
 
 
 def _kinds() -> Iterator[Kind]:
@@ -145,7 +165,7 @@ class _Search:
     kinds: Sequence[Kind]
     spent: float  # rows' worth of freedom that the coefficients took
     least: float  # scale below which residuals are rounding
-    minority: CleanMixture | None = None  # that the search begins at
+    minority: _Minority | None = None  # that the search begins at
 
     def run(self, start: NoiseModel | None) -> list[FittedNoise]:
         """Go to the maximum of the likelihood near the scale of the histogram, or near a start."""
@@ -189,8 +209,7 @@ class _Search:
         self.dof[self.tailed] = FIRST_DEGREE
         share, first = 0.9, 0.1 / (2.0 * NEAR[-1] * scale)
         if self.minority is not None:
-            share = self.minority.share
-            first = 0.5 * (self.minority.below + self.minority.above) / self.minority.total
+            share, first = self.minority.share, self.minority.level
         self.share = np.where(self.has_zones, share, 1.0)
         self.rates = [part.even(first) for part in self.zones]
 

@@ -199,7 +199,8 @@ def doubts_where_nothing_is_explained(
     explains = noise.spread**2 < (1.0 - EXPLAINS_NOTHING) * spread**2
     if (noise.share >= 0.5 and explains) or found.cell:
         return doubts_about_skew(noise)
-    return doubts_about(found.fit, SecondModelEvidence())
+    of_few = noise if noise.share < 0.5 else None
+    return doubts_about(found.fit, SecondModelEvidence(), of_few)
 
 
 def is_flat(result: RoundsResult) -> bool:

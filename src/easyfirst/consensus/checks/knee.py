@@ -58,7 +58,19 @@ def with_knee(found: SampleFit, at: NoiseState) -> NoiseState:
     if not sample.objective.is_unpenalised:  # a penalty shrinks slopes by how well they are known
         return at
     is_by_chance = _chance(_Fit.of(table, at, KNEE), close, q - has_intercept) > BY_CHANCE
-    return at if is_by_chance else near
+    return at if is_by_chance else _cheaper(table, at, near)
+
+
+def _cheaper(table: RobustRows, at: NoiseState, near: NoiseState) -> NoiseState:
+    """Return the fit with a close knee, by precision only where that costs no accuracy.
+
+    Slopes that depend on the knee may be those of a curve, which precise rows bend further.
+    """
+    if not near.is_precise:
+        return near
+    alike = replace(at, is_precise=False)
+    plain = replace(alike, coef=_Fit.of(table, alike, near.knee).coef, knee=near.knee)
+    return plain if table.costs(plain.coef, near.coef) > 0.0 else near
 
 
 class _Fit:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from easyfirst.calibration import ROUNDING
+from easyfirst.calibration import ROUNDING, CleanMixture
 from easyfirst.consensus.checks.extrapolation import CAP
 from easyfirst.consensus.robust.huber import (
     huber,
@@ -26,12 +26,15 @@ from easyfirst.consensus.solvers.gram import supported_basis
 from easyfirst.consensus.starts.sample import Sample
 from easyfirst.contracts import Matrix, Vector
 from easyfirst.noise import FittedNoise, Kind, NoiseModel, ScaleRule, fit_noise
+from easyfirst.noise.fitting import MOST_OF_MINORITY, PER_ROW_ASIDE
 from easyfirst.noise.row_scale import columns_that_may_speak, fit_scale_rule
+from easyfirst.noise.zones import NEAR
 from easyfirst.summaries import LossSummary, histogram
 
 FOR_NOTHING = 0.001  # how much larger the mean miss may be with rows weighed by precision
 LEAST_DENSITY = 1e-300
 ONE_NORMAL = Kind(has_skew=False, has_tails=False, zones=None)
+OF_A_MINORITY = Kind(has_skew=True, has_tails=True, zones=(0.0, NEAR[-1]))
 READINGS = (0, 1, 3, 6)  # steps at which the noise is estimated again
 MOST_STEPS = 10
 SCALINGS = 2  # of the rows' scales
@@ -48,7 +51,8 @@ def rounding_of(sample: Sample) -> float:
 class RobustRows:
     """Rows of the sample to fit plainly: the solver's design, and X as the user gave it.
 
-    `counts` is how many rows each one stands for, their mean being one.
+    `counts` is how many rows each one stands for, their mean being one. `minority` is what a fit
+    of a minority of them found: the noise of all rows is compared with that of so few.
     """
 
     design: Matrix
@@ -58,6 +62,7 @@ class RobustRows:
     sample: Sample
     rows: NDArray[np.intp]
     cell: float = 0.0
+    minority: CleanMixture | None = None
 
     @classmethod
     def of(cls, sample: Sample, rows: NDArray[np.intp]) -> RobustRows:
@@ -135,6 +140,10 @@ class RobustRows:
                 weights = self.counts * found.model.posterior(residual / scale)
         return NoiseState(coef, best.model, best_rule, best.kind)
 
+    def worth_around(self, coef: Vector) -> float:
+        """Return the log-likelihood of even noise around coefficients, less its price."""
+        return self._noise(self.y - self.design @ coef).worth
+
     def _worth(
         self, residual: Vector, scale: Vector, found: FittedNoise, even: FittedNoise
     ) -> float:
@@ -157,14 +166,17 @@ class RobustRows:
     def precise(self, at: NoiseState) -> NoiseState:
         """Return the fit with rows weighed by their precision, if that costs no accuracy.
 
-        On a curve, precise rows would bend the line to where they are.
+        On a curve, precise rows would bend the line to where they are. The fit may not have been
+        at rest, so it goes on by as many steps without precision, and has to be no better then.
         """
         if at.scale_rule.is_even or self.left_over(at).is_bent:
             return at
-        precise = replace(at, is_precise=True)
+        alike, precise = at, replace(at, is_precise=True)
         for _ in range(MOST_STEPS // 2):
+            alike = replace(alike, coef=self._step(alike))
             precise = replace(precise, coef=self._step(precise))
-        return precise if self.costs(at.coef, precise.coef) <= FOR_NOTHING else at
+        cost = max(self.costs(coef, precise.coef) for coef in (at.coef, alike.coef))
+        return precise if cost <= FOR_NOTHING else at
 
     def left_over(self, at: NoiseState) -> Structure:
         """Return how the residuals, in units of their noise, and the flags depend on X."""
@@ -224,4 +236,23 @@ class RobustRows:
         scale = near or robust_scale(residual, self.counts)
         scale = max(scale, 2.0 * ROUNDING * anchor, self.cell / 3.0)
         even = NoiseModel(losses.total, 1.0, 0.0, scale, scale, np.inf, (-np.inf,), (0.0,))
-        return fit_noise(losses, even, kind, start, may_have_bump=False)
+        if start is not None and self.minority is not None:  # zones are laid out by what was found
+            return fit_noise(losses, start, kind, start, may_have_bump=False)
+        found = fit_noise(losses, even, kind, start, may_have_bump=False)
+        if self.minority is None or near is not None:
+            return found
+        return self._of_minority(losses, found, kind)
+
+    def _of_minority(
+        self, losses: LossSummary, found: FittedNoise, kind: Kind | None
+    ) -> FittedNoise:
+        """Return the noise of a minority if that is clearly likelier than the one found.
+
+        Noise without tails and skew would follow the densest of few clean rows.
+        """
+        assert self.minority is not None
+        most = MOST_OF_MINORITY * self.minority.share
+        kind = kind or OF_A_MINORITY
+        other = fit_noise(losses, self.minority, kind, may_have_bump=False, most=most)
+        least = PER_ROW_ASIDE * other.model.clean if found.kind.zones is None else 0.0
+        return other if other.worth > found.worth + least else found

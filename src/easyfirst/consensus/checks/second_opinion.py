@@ -31,9 +31,11 @@ from easyfirst.consensus.starts.asked_rows import spread_rows, thinned
 from easyfirst.consensus.starts.coarse_targets import is_exact_by_chance
 from easyfirst.consensus.starts.found import SampleFit
 from easyfirst.consensus.starts.sample import SCREENED_FEATURES, Sample
+from easyfirst.consensus.starts.voting import one_sided_rest
 from easyfirst.local.weighing import Problem
 
 ROWS = (4000, 12)  # at the most, or so many per coefficient
+LEAST_SHARE, PRODUCTS = 0.01, 10**7  # of clean rows; rows for which a Gram matrix is cheap
 ROWS_FOR_STRUCTURE = 3000
 CLEARLY = 0.01  # smaller the mean miss of a plain fit has to be,
 SURELY = (0.0, 1.0, 2.0)  # and by standard errors: beside a minority, a wrong line, any fit
@@ -41,6 +43,7 @@ PRICE = 0.1  # more that rows inside may miss by, for what a plain fit gains far
 TIGHT = 3.0  # scales of the closer fit's misses
 MAJORITY = 0.5
 OF_A_KIND = 0.7  # share of who is far apart that the columns tell: a season tells half of a block
+TOLD_APART = 0.25  # log-likelihood of a clean row: rows that can be told apart are worth it
 COINCIDENCE = 1e-5  # standard deviations of y: noise of a minority that is none
 FAINT = 0.1  # density of corrupted rows over that of a minority of clean ones, where it is highest
 
@@ -242,11 +245,34 @@ class _Comparison:
 
     def _beside(self, rows: NDArray[np.intp], structure: Structure) -> _Beside:
         sample = self.found.sample
-        table = RobustRows.of(sample, thinned(rows, _enough(sample)))
+        table = RobustRows.of(sample, thinned(rows, self._rows_enough()))
+        if self.is_minority and not self.is_exact and not self.is_an_edge:
+            table = replace(table, minority=self.found.fit.mixture)
         if not self._is_worth_a_fit(structure):
             return _Beside(table, structure)
         plain = table.huber_fit()
+        if not structure.is_noticed and self._is_likelier(table, plain):
+            return _Beside(table, structure, plain)
         return _Beside(table, structure, plain, gain_of(table, self.found, plain, self.surely))
+
+    def _is_likelier(self, table: RobustRows, plain: NoiseState) -> bool:
+        """Return whether a minority is too dense a strip to be a part of the plain fit's noise.
+
+        In the midst of rows that are wrong on one side, a plain fit misses them all by less.
+        """
+        if table.minority is None:
+            return False
+        fit = self.found.fit
+        ours, theirs = (table.worth_around(coef) for coef in (fit.solution.z, plain.coef))
+        return ours - theirs > TOLD_APART * fit.mixture.share * float(table.counts.sum())
+
+    def _rows_enough(self) -> int:
+        """Return how many rows a plain fit needs: of a minority, as many clean ones."""
+        fleet, share = self.found.sample.fleet, self.found.fit.mixture.share
+        most = _enough(self.found.sample)
+        if not self.is_minority:
+            return most
+        return max(most, min(int(most / max(share, LEAST_SHARE)), PRODUCTS // fleet.n_coef**2))
 
     def _is_dear(self, all_rows: _Beside) -> bool:
         """Return whether rows that are not far out pay for what a plain fit gains."""
@@ -258,6 +284,11 @@ class _Comparison:
     def is_minority(self) -> bool:
         """Whether the fit found calls most rows corrupted."""
         return self.found.fit.mixture.share < MAJORITY
+
+    @cached_property
+    def is_an_edge(self) -> bool:
+        """Whether the fit found may hold no more than the steep side of skewed noise."""
+        return one_sided_rest(self.found.sample, self.found.fit) == "tail"
 
     @cached_property
     def inside(self) -> NDArray[np.intp]:

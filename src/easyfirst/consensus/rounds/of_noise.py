@@ -22,6 +22,7 @@ from easyfirst.consensus.statistics import Objective, StackedStatistics
 from easyfirst.contracts import Matrix, Pace, Vector
 from easyfirst.local.weighing import NoiseRule
 from easyfirst.noise import Kind, NoiseModel, ScaleRule, clean_mass, fit_noise, likely_shares
+from easyfirst.noise.fitting import MOST_OF_MINORITY
 from easyfirst.summaries import LossSummary
 
 MOST_ROUNDS = 25
@@ -29,6 +30,7 @@ READINGS = 3  # rounds after which the noise is read off no more
 NARROW = 0.05  # of the noise: a knee at which Huber's middle is the median
 STILL = 0.05  # standard errors: a smaller step is the last
 SAME_ROWS = 0.02  # share of the weight that may change before rows are others
+SAME_NOISE = 0.5  # of a spread: noise that is narrower is that of other rows
 FEW_COLUMNS = 100
 MAJORITY = 0.5
 PROX_STRENGTH = 1e-4  # pull of the last coefficients, in rows per row
@@ -79,9 +81,9 @@ def settle(
     at, before = start, fleet.every_row()
     losses, weigher = losses_at(fleet, at), _Weigher(fleet)
     equations: Equations | None = None
-    ended = False
+    ended, since = False, 0
     for number in range(MOST_ROUNDS):
-        if number < READINGS and not at.is_given:
+        if number - since < READINGS and not at.is_given:
             at = replace(at, noise=fit_noise(losses, at.noise, at.kind, at.noise).model)
         now = judged(fleet, at, losses)
         statistics = weigher.weigh(at.coef, now, before)
@@ -96,12 +98,28 @@ def settle(
         ended = on_round(recorder.note(Fit(now, statistics, solution), pace_of(at.noise)))
         size = float(step @ statistics.pooled_gram @ step) / step.size
         still = np.sqrt(max(size, 0.0)) < STILL * at.noise.spread
-        if ended or (still and number >= READINGS):
+        if ended:
+            break
+        if number == READINGS and not at.is_given:
+            anew = read_anew(fleet, at)[0]
+            if _asks_for_more(anew, at):
+                at, since = anew, number + 1
+                losses = losses_at(fleet, at)
+                continue
+        if still and number - since >= READINGS:
             break
     # Rows at the edge may come and go for ever; how far that moves the fit is within chance.
     fit = Fit(now, statistics, solution)
     result = result_of(fit, losses, pace_of(at.noise), recorder, ended)
     return result, at
+
+
+def _asks_for_more(anew: NoiseState, at: NoiseState) -> bool:
+    """Return whether the same rows have tails or skew that their noise did not have before."""
+    kind, than = anew.kind, at.kind
+    is_more = kind.has_tails > than.has_tails or kind.has_skew > than.has_skew
+    # Where many rows are fitted exactly, they have a noise of their own.
+    return is_more and anew.noise.spread > SAME_NOISE * at.noise.spread
 
 
 def result_of(
@@ -151,7 +169,9 @@ def read_anew(fleet: Fleet, at: NoiseState) -> tuple[NoiseState, LossSummary]:
     losses = losses_at(fleet, at)
     if at.kind.has_bump:  # coefficients and noise were chosen together
         return replace(at, noise=fit_noise(losses, at.noise, at.kind, at.noise).model), losses
-    found = fit_noise(losses, at.noise, may_have_bump=False)
+    # Likewise, all rows are not those of a fit of few.
+    most = MOST_OF_MINORITY * at.noise.share if at.noise.share < MAJORITY else 1.0
+    found = fit_noise(losses, at.noise, may_have_bump=False, most=most)
     if found.model.share < MAJORITY <= at.noise.share:
         # Rows that lie close together are not those of the fit, which is one of all rows.
         found = fit_noise(losses, at.noise, replace(at.kind, zones=None), at.noise)

@@ -22,11 +22,14 @@ from easyfirst.consensus.starts.lost_columns import supports_all
 from easyfirst.consensus.starts.sample import FEW_PER_COEFFICIENT, Sample
 from easyfirst.consensus.starts.screens import Screen, depends_on_far_rows
 from easyfirst.consensus.starts.short_runs import ends_of
+from easyfirst.consensus.starts.voting import one_sided_rest
 from easyfirst.contracts import Matrix, Vector
 
 TRUSTED_BESIDES = 4  # trusted rows besides one per coefficient from which they make a start
 ROWS_FOR_ABSOLUTE = (2000, 12)  # and per coefficient: enough for a start
 CLOSE = 0.33  # noise around few rows that agree, over that of all: more is so by chance
+STRIPS = 20  # as many strips of rows are compared by how densely these lie
+DENSER = 2.0  # than around the fit
 NEARER = 0.8  # the median deviation of another start, over the fit's own, from which it is tried
 
 
@@ -77,6 +80,8 @@ def other_starts(
             if screened.is_calibrated:
                 yield continued(screened)
     yield from _absolute_starts(sample, choose(sample, fits))
+    if not is_few:
+        yield from _starts_where_dense(sample, choose(sample, fits))
     n_coef = sample.fleet.n_coef
     if n_coef <= (MOST_COEFFICIENTS_OF_FEW_ROWS if is_few else MOST_COEFFICIENTS):
         design, y = sample.design()
@@ -108,6 +113,29 @@ def _absolute_starts(sample: Sample, best: RoundsResult) -> Iterator[Start]:
         yield Start(coef, scale)
     if scale > 0 and sample.n_samples <= FEW_PER_COEFFICIENT * q:
         yield from _closer_starts(design, y, coef)
+
+
+def _starts_where_dense(sample: Sample, best: RoundsResult) -> Iterator[Start]:
+    """Yield a start with the intercept where the residuals lie densest, if that is elsewhere.
+
+    Errors on one side in most rows move the middle of the residuals to where these rows are, and
+    hardly change the slopes. The rows without errors are then a dense strip away from the middle.
+    """
+    if not sample.objective.fit_intercept or sample.trusted.size:
+        return
+    residual = np.sort(sample.residual(sample.rows, best.solution.z))
+    k = residual.size // STRIPS
+    widths = residual[k:] - residual[:-k]
+    first = int(np.argmin(widths))
+    width = float(widths[first])
+    around = 2.0 * float(np.partition(np.abs(residual), k)[k])
+    if width <= 0.0 or around <= DENSER * width:
+        return
+    middle = 0.5 * float(residual[first] + residual[first + k])
+    begun = Start(np.append(best.solution.z[:-1], best.solution.z[-1] + middle), width)
+    fit = sample.fit(no_callback, begun)
+    if fit.is_calibrated and one_sided_rest(sample, fit) == "plateau":
+        yield continued(fit)
 
 
 def _closer_starts(design: Matrix, y: Vector, coef: Vector) -> Iterator[Start]:

@@ -7,6 +7,7 @@ captured, and make its noise look small. So fits are compared by the other rows 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,9 @@ ONE_SIDED = 0.2  # of the rows on one side that may lie on the other one
 EMPTY = 0.2  # of the rows further out, in a gap: fewer than where a tail begins
 GATHERED = (1.5, 2.0)  # times as many within a gap's width as in the gap, and rows besides
 GROSS = (15.0, 1 / 3)  # scales that a tail hardly reaches, and the share of rows beyond
+
+# Quantiles of the distance, .5 over .8: .625 where rows are spread evenly, .53 for half a normal.
+LEVEL, FEWEST_OF_A_PLATEAU = 0.58, 100
 
 Voters = NDArray[np.bool_] | None  # who has a vote; None: every row
 
@@ -90,3 +94,23 @@ def leaves_a_tail(sample: Sample, fit: RoundsResult) -> bool:
         return False
     gathered = np.searchsorted(further, further + GAP, side="right") - np.arange(further.size)
     return bool(np.max(gathered, initial=0) < GATHERED[0] * between + GATHERED[1])
+
+
+def one_sided_rest(sample: Sample, fit: RoundsResult) -> Literal["tail", "plateau", "none"]:
+    """Return what the rows that a fit does not suit are like, if they lie on one side.
+
+    The tail of skewed noise gets thinner with the distance, however steep its edge is; errors of
+    any size up to some largest one do not.
+    """
+    residual = sample.residual(sample.rows, fit.solution.z) / fit.mixture.scale
+    near = NEAR + GAP
+    fewer, more = sorted((side[side > near] - near for side in (residual, -residual)), key=len)
+    if len(fewer) > ONE_SIDED * len(more) or len(more) < FEWEST_OF_A_PLATEAU:
+        return "none"
+    return "plateau" if is_plateau(more) else "tail"
+
+
+def is_plateau(distance: Vector) -> bool:
+    """Return whether rows at some distances from an edge do not get fewer further out."""
+    half, most = np.quantile(distance, [0.5, 0.8])
+    return bool(half > LEVEL * most)
