@@ -73,8 +73,6 @@ more likely wrong than not.
 MISSES = """
 ## Where it falls short
 
-- **C6H6 times ten**: rows of a steep part of y, predicted too low at first, are set aside round
-  by round, because the noise that is read anew describes them as wrong ones.
 - **Swapped values**: few are wrong by more than 5 noise scales, so that precision by this measure
   compares few rows with the clean ones that are flagged. Most flagged rows are wrong ("of all").
   The rule that knows the noise does not reach 0.9 either, except for C6H6; what is left to gain
@@ -82,15 +80,6 @@ MISSES = """
 - **California, uniform values**: the clean houses that are flagged lie 4 to 11 noise scales from
   their prediction, many of them at the limit of y. Flagged rows are wrong about as often as their
   weights say, and the rule that knows is near 0.9 as well.
-- **Jumps**: rows beside a jump in y are off by all of the jump for models that have not seen
-  them, and look wrong. On made tables of steps 30 to 50 times as high as the noise (1,500 rows,
-  three seeds) 2.5 to 4 % are flagged where nothing is wrong, and with 20 % of the values wrong
-  the error is 1.2 to 3.0 of that of the clean rows (the bare model: 5 to 200). None of these four
-  tables has any.
-- **Rounded targets** are steps, too: C6H6 is given to 0.1, and with all columns and rows of air
-  quality (`easyfirst fit --model auto`) the model learns where most values are rounded, so that
-  11 % of the rows, 94 % of which are off by less than 0.1, are flagged. With the eight columns
-  that are used here it is 0.01 % of all 8,991 rows.
 - **Fits**: 10 or 11 of them are small models of how large the noise of a row is.
 """
 

@@ -467,7 +467,7 @@ def test_values_of_other_rows_are_found_among_sizes_that_x_tells():
     y = signal + np.exp(size) * rng.standard_normal(1500)
     wrong = rng.random(1500) < 0.3
     y[wrong] = rng.permutation(y[wrong])
-    told = Told(signal, size)
+    told = Told(signal, size, np.empty((1500, 0)))
     odds = read_noise(y, told, np.ones(1500), spread_of(y, np.ones(1500))).odds(told, y)
     far = wrong & (np.abs(y - signal) > 4.0 * np.exp(size))
     assert np.mean(odds[far] > 1.0) > 0.9

@@ -29,6 +29,7 @@ from easyfirst.estimators.any_values import (
     calibration_of,
     doubts_about_share,
     settle_values,
+    told_by,
 )
 from easyfirst.estimators.availability import where
 from easyfirst.estimators.findings import findings_of
@@ -40,7 +41,6 @@ from easyfirst.estimators.judged_labels import (
 )
 from easyfirst.estimators.judging import judge
 from easyfirst.estimators.label_reporting import PRESENTATION as OF_LABELS
-from easyfirst.estimators.noise_sizes import sizes_by
 from easyfirst.estimators.out_of_fold import Answer, equal_rows, fitted, predicted
 from easyfirst.estimators.paced_rows import Fits, Rows, groups_of
 from easyfirst.estimators.reporting import ReportingMixin, rows_digest
@@ -48,7 +48,7 @@ from easyfirst.noise.of_rows import Told
 from easyfirst.regularizers import Entropic, SelfPacedRegularizer
 
 # What is known of numbers, and of labels.
-OF_VALUES_ONLY = ("_noise", "_sizes", "_told_sizes", "_calibration", "noise_scale_")
+OF_VALUES_ONLY = ("_noise", "_sizes", "_nearby", "_told_of_rows", "_calibration", "noise_scale_")
 OF_LABELS_ONLY = ("classes_", "label_noise_", "suggested_labels_")
 
 
@@ -221,14 +221,11 @@ class SelfPaced(ReportingMixin, MetaEstimatorMixin, BaseEstimator):
         )
         found = settle_values(inner, fits, settings)
         self._store(rows, used, inner, fits, found)
-        self.out_of_fold_ = np.empty(rows.y.size)
-        self.out_of_fold_[used] = found.told.value
-        self._sizes, self._told_sizes = found.sizes, np.empty(rows.y.size)
-        self._told_sizes[used] = found.told.size
-        others = np.flatnonzero(rows.weight == 0)
+        self._sizes, self._nearby = found.sizes, found.nearby
+        told, others = found.told, np.flatnonzero(rows.weight == 0)
         if others.size:
-            told = self._told(rows.some(others).X)
-            self.out_of_fold_[others], self._told_sizes[others] = told.value, told.size
+            told = Told.joined((used, told), (others, self._told(rows.some(others).X)))
+        self.out_of_fold_, self._told_of_rows = told.value, told
         self.pace_ = found.noise.noise.reach**2
         self._noise = found.noise
         self._calibration = calibration_of(inner, found)
@@ -349,7 +346,7 @@ class SelfPaced(ReportingMixin, MetaEstimatorMixin, BaseEstimator):
 
     def _told(self, X: Any) -> Told:
         """Return what the fitted models say of rows: y, and how far it is off."""
-        return Told(predicted(self.estimator_, X), sizes_by(self._sizes, X))
+        return told_by(self.estimator_, X, self._sizes, self._nearby)
 
     def clean_probability(self, X: Any, y: Any) -> Vector:
         """Return the probability that each of these rows is clean, given their y."""
@@ -374,7 +371,7 @@ class SelfPaced(ReportingMixin, MetaEstimatorMixin, BaseEstimator):
             return self._judge_labels(seen, y)
         given = validation.judged_target(y, seen)
         if rows_digest(seen, given) == self._rows_digest:
-            told, weights = Told(self.out_of_fold_, self._told_sizes), self.weights_
+            told, weights = self._told_of_rows, self.weights_
         else:
             told = self._told(seen)
             weights = 1.0 / (1.0 + self._noise.odds(told, given))

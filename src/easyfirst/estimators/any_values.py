@@ -18,6 +18,7 @@ from easyfirst.consensus.status import Status
 from easyfirst.contracts import Vector
 from easyfirst.estimators import validation
 from easyfirst.estimators.codes_apart import codes_apart
+from easyfirst.estimators.nearby_rows import NearbyRows
 from easyfirst.estimators.noise_sizes import model_of_sizes, sizes_by, told_sizes
 from easyfirst.estimators.out_of_fold import fitted, predicted
 from easyfirst.estimators.paced_rows import Fits, Rows
@@ -67,6 +68,7 @@ class SettledValues:
     batch_shares: Vector
     clean_share: float
     status: Status
+    nearby: NearbyRows
     sizes: Any = None  # a model of how far predictions are off, where that differs
     codes: tuple[PointMass, ...] = ()
 
@@ -110,7 +112,7 @@ def settle_values(rows: Rows, fits: Fits, settings: ValueSettings) -> SettledVal
     model = fitted(settings.estimator, inner.X, inner.y, found.pull)
     fits.count += 1
     X = rows.some(coded).X
-    told = Told(predicted(model, X), sizes_by(found.sizes, X))
+    told = told_by(model, X, found.sizes, found.nearby)
     return _with_coded(rows, ordinary, coded, found, told, codes)
 
 
@@ -124,9 +126,9 @@ def _with_coded(
 ) -> SettledValues:
     """Add rows whose y is a code: they do not count, and lower the share of clean rows."""
 
-    def joined(of_others: Vector, of_coded: Vector | float) -> Vector:
-        made = np.empty(rows.y.size)
-        made[ordinary], made[coded] = of_others, of_coded
+    def with_nothing(of_others: Vector) -> Vector:
+        made = np.zeros(rows.y.size)
+        made[ordinary] = of_others
         return made
 
     sizes = np.bincount(rows.batch, rows.weight)
@@ -136,9 +138,9 @@ def _with_coded(
     )
     return replace(
         found,
-        told=Told(joined(found.told.value, told.value), joined(found.told.size, told.size)),
-        weight=joined(found.weight, 0.0),
-        pull=joined(found.pull, 0.0),
+        told=Told.joined((ordinary, found.told), (coded, told)),
+        weight=with_nothing(found.weight),
+        pull=with_nothing(found.pull),
         batch_shares=shares * own / np.maximum(sizes, LEAST),
         clean_share=found.clean_share * float(own.sum() / sizes.sum()),
         codes=codes,
@@ -163,11 +165,11 @@ def _settle(rows: Rows, fits: Fits, settings: ValueSettings) -> SettledValues:
         changed = float(np.average(np.abs(best.weight - weight), weights=rows.weight))
         weight = best.weight
         asked = replace(rows, weight=_pulls(rows, best))
-        own = view.look(Told(fits.ask(settings.estimator, asked, asked.weight), sizes))
+        own = view.look(replace(view.told(settings.estimator, asked), size=sizes))
         if number == 0:
             # The sizes of the first judge's residuals are not those of the estimator's.
             sizes = view.sizes(own.told.value, weight)
-            own = max(own, view.look(Told(own.told.value, sizes)), key=lambda each: each.likely)
+            own = max(own, view.look(replace(own.told, size=sizes)), key=lambda each: each.likely)
         fits.note(weight, changed, best.noise.noise.reach**2, time.perf_counter() - began)
         if own.likely <= best.likely:
             changed = 0.0
@@ -178,11 +180,13 @@ def _settle(rows: Rows, fits: Fits, settings: ValueSettings) -> SettledValues:
             break
     best = judge.look
     if not best.finds_nothing and settings.n_repeats > 1:
-        more = [
-            fits.ask(judge.estimator, judge.asked, judge.asked.weight, repeat)
-            for repeat in range(1, settings.n_repeats)
-        ]
-        best = view.look(Told(np.mean([best.told.value, *more], axis=0), best.told.size))
+        told = [best.told]
+        for repeat in range(1, settings.n_repeats):
+            told.append(view.told(judge.estimator, judge.asked, repeat))
+        value, nearby = (
+            np.mean([getattr(each, name) for each in told], axis=0) for name in ("value", "nearby")
+        )
+        best = view.look(Told(value, best.told.size, nearby))
     pulls = last_pulls(rows, best)
     if bare_is_better(rows, best, fits, settings, own.told.value):
         pulls = rows.weight
@@ -197,6 +201,7 @@ def _settle(rows: Rows, fits: Fits, settings: ValueSettings) -> SettledValues:
         batch_shares=best.shares,
         clean_share=best.clean_share,
         status=fits.status(changed, settings.tol),
+        nearby=view.nearby,
         sizes=of_sizes,
     )
 
@@ -211,7 +216,13 @@ def _nothing_to_compare(rows: Rows) -> SettledValues:
         batch_shares=np.ones(1),
         clean_share=1.0,
         status=Status("converged", "There was nothing to compare.", converged=True),
+        nearby=NearbyRows.of(rows.X, seed=0),
     )
+
+
+def told_by(model: Any, X: Any, sizes: Any, nearby: NearbyRows) -> Told:
+    """Return what a fitted model says of rows, and a model of sizes."""
+    return Told(predicted(model, X), sizes_by(sizes, X), nearby.predicted(model, X))
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,6 +248,20 @@ class _View:
         """
         y = self.rows.y.astype(np.float64)
         return np.asarray(y + grid_cell(y) * (np.arange(1, y.size + 1) * GOLDEN % 1.0 - 0.5))
+
+    @cached_property
+    def nearby(self) -> NearbyRows:
+        """What rows are nearly the same as a row."""
+        return NearbyRows.of(self.rows.X, self.settings.seed)
+
+    def told(self, estimator: Any, asked: Rows, repeat: int = 0) -> Told:
+        """Return what models of the rows that are asked say of others, off by as much."""
+
+        def answer(model: Any, X: Any) -> NDArray[Any]:
+            return np.column_stack([predicted(model, X), self.nearby.predicted(model, X)])
+
+        found = self.fits.ask(estimator, asked, asked.weight, repeat, answer)
+        return Told.even(found[:, 0], found[:, 1:])
 
     def sizes(self, prediction: Vector, clean: Vector | float = 1.0) -> Vector:
         """Return what X tells of how far a prediction is off.
@@ -352,8 +377,7 @@ def _first_judge(view: _View) -> _Judge:
         first = (settings.estimator, replace(rows, y=near))
 
     def seen(judge: Any, asked: Rows) -> _Judge:
-        prediction = view.fits.ask(judge, asked, asked.weight)
-        return _Judge(judge, asked, view.look(Told.even(prediction)))
+        return _Judge(judge, asked, view.look(view.told(judge, asked)))
 
     best = seen(*first)
     agree = batches_that_agree(rows, best.look.told.value)
@@ -366,8 +390,8 @@ def _first_judge(view: _View) -> _Judge:
         judge, asked = first
         candidates.append((judge, replace(asked, weight=np.where(agree, rows.weight, 0.0))))
     best = max([best, *(seen(*each) for each in candidates)], key=lambda each: each.look.likely)
-    prediction = best.look.told.value
-    return replace(best, look=view.look(Told(prediction, view.sizes(prediction))))
+    told = best.look.told
+    return replace(best, look=view.look(replace(told, size=view.sizes(told.value))))
 
 
 def _robust(seed: int, quantile: float = 0.5, **leaves: int) -> HistGradientBoostingRegressor:

@@ -58,11 +58,19 @@ class Fits:
     count: int = 0
     records: list[RoundRecord] = field(default_factory=list)
 
-    def ask(self, estimator: Any, rows: Rows, weight: Vector, repeat: int = 0) -> NDArray[Any]:
-        """Return what a model that has not seen it says of every row."""
+    def ask(
+        self,
+        estimator: Any,
+        rows: Rows,
+        weight: Vector,
+        repeat: int = 0,
+        answer: Answer | None = None,
+    ) -> NDArray[Any]:
+        """Return what a model that has not seen it says of every row: by default `self.answer`."""
         fold = folds(self.group, self.n_folds, self.seed + repeat, self.codes)
         self.count += int(np.unique(fold).size)
-        return out_of_fold(estimator, rows.X, rows.y, weight, fold, self.n_jobs, self.answer)
+        answer = answer or self.answer
+        return out_of_fold(estimator, rows.X, rows.y, weight, fold, self.n_jobs, answer)
 
     @contextmanager
     def of_some(self, places: NDArray[np.intp]) -> Iterator[Fits]:

@@ -8,6 +8,8 @@ it stands anywhere, they are as frequent. A row far from its prediction looks as
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -42,7 +44,7 @@ def odds_of_shared(
         at = np.maximum(at, value)
     if value >= y[others].max():
         at = np.minimum(at, value)
-    likely = noise.clean_density(Told(at, told.size), np.full(y.size, value))
+    likely = noise.clean_density(replace(told, value=at), np.full(y.size, value))
     elsewhere = float(np.average(likely[others], weights=weight[others]))
     most = float(np.count_nonzero(others))  # as much as the nearest of the others can have
     ratio = np.minimum(likely[member] / max(elsewhere, LEAST), most)
@@ -51,5 +53,5 @@ def odds_of_shared(
         belongs = share * ratio / np.maximum(share * ratio + 1.0 - share, LEAST)
         share = (float(own @ belongs) + FIRST_GUESS) / (float(own.sum()) + 1.0)
     odds = (1.0 - share) / np.maximum(share * ratio, LEAST)
-    alone = noise.odds(Told(at[member], told.size[member]), y[member])
+    alone = noise.odds(replace(told, value=at).some(member), y[member])
     return np.asarray(np.maximum(odds, alone))

@@ -1,6 +1,7 @@
 """The noise around the predictions of any model, read off single rows.
 
-The size of the noise may follow the prediction, and what another model says of it. Besides clean
+The size of the noise may follow the prediction, and what another model says of it. Beside a jump,
+a clean value may be what is predicted of a nearby row. Besides clean
 rows and corrupted ones that lie anywhere, a value may belong to another row, as where values were
 swapped or shuffled. Such values follow the distribution of y whatever the model predicts; around a
 flexible model they would pass for heavy tails of the noise.
@@ -11,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,8 +35,14 @@ SHAPES = (Kind(False, False, None), Kind(True, True, None))  # of the clean part
 CLEARLY = 0.01  # log-likelihood per row that is worth the assumption of strays,
 MOST_KNOWN = 0.5  # unless so many of the rows that it calls wrong look wrong without it,
 FOR_EACH = 0.2  # and per row that looks wrong by it alone: noise of another shape gains less
+WHERE_FAR_OFF = 0.1  # of the rows, of which strays are
+GATHERED, SURELY = 1.5, 3.0  # times as many as of all, and so many standard errors more
 MINORITY = 0.4  # clean rows that are fewer would be strays of the others
 SHARE_STEPS = 30
+CLEAR_JUMP = 3.0  # noise scales by which nearby predictions differ
+ROWS_FOR_JUMPS = 5  # beside one
+ROUGHLY = 2.0  # noise scales around what is predicted of nearby rows
+MOST_ACROSS = 0.5  # of the clean rows beside jumps
 MOST_ODDS = 1e100  # that a row is corrupted
 
 
@@ -42,20 +50,37 @@ MOST_ODDS = 1e100  # that a row is corrupted
 class Told:
     """What models say of rows that they have not seen: y, and the logarithm of how far it is off.
 
-    The latter may be of any size: what counts is how it differs from row to row.
+    The latter may be of any size: what counts is how it differs from row to row. `nearby` has what
+    is said of rows that are nearly the same, in columns.
     """
 
     value: Vector
     size: Vector
+    nearby: Matrix
 
     @classmethod
-    def even(cls, value: Vector) -> Told:
+    def even(cls, value: Vector, nearby: Matrix | None = None) -> Told:
         """Return predictions that are all off by as much."""
-        return cls(value, np.zeros(value.size))
+        nothing = np.empty((value.size, 0))
+        return cls(value, np.zeros(value.size), nothing if nearby is None else nearby)
+
+    @classmethod
+    def joined(cls, *parts: tuple[NDArray[np.intp], Told]) -> Told:
+        """Return what is said of all rows from places and what is said of the rows there."""
+        order = np.argsort(np.concatenate([places for places, _ in parts]))
+        return cls(
+            np.concatenate([told.value for _, told in parts])[order],
+            np.concatenate([told.size for _, told in parts])[order],
+            np.concatenate([told.nearby for _, told in parts])[order],
+        )
+
+    def some(self, places: NDArray[Any]) -> Told:
+        """Return what is said of some of the rows."""
+        return Told(self.value[places], self.size[places], self.nearby[places])
 
     @property
     def columns(self) -> Matrix:
-        """Both, as columns."""
+        """Value and size, as columns."""
         return np.column_stack([self.value, self.size])
 
 
@@ -80,8 +105,9 @@ class Strays:
 class RowNoise:
     """How clean and corrupted values lie around a prediction.
 
-    `noise` is in units of each row's scale, which `scale_rule` gives from what is told. A share
-    `strayed` of the values lies as `strays` say.
+    `noise` is in units of each row's scale, which `scale_rule` gives from what is told. Where
+    nearby rows are predicted differently by more than noise, shares `across` of the clean values
+    are as is predicted of these. A share `strayed` of the values lies as `strays` say.
     """
 
     noise: NoiseModel
@@ -89,6 +115,7 @@ class RowNoise:
     anchor: float
     strayed: float = 0.0
     strays: Strays | None = None
+    across: Vector | None = None
 
     @property
     def clean_share(self) -> float:
@@ -116,19 +143,42 @@ class RowNoise:
     def density(self, told: Told, y: Vector) -> Vector:
         """Return the density of y given the prediction."""
         scale = self.scale(told)
-        own = _density(self.noise, (y - told.value) / scale) / scale
+        corrupted = self.noise.corrupted_density((y - told.value) / scale) / scale
+        own = self.clean_density(told, y) + corrupted
         return np.asarray((1.0 - self.strayed) * own + self.strayed * self._anywhere(told, y))
 
     def clean_density(self, told: Told, y: Vector) -> Vector:
         """Return the density of y given the prediction, if it is clean."""
         scale = self.scale(told)
-        return np.asarray(self.noise.clean_density((y - told.value) / scale) / scale)
+        own = np.asarray(self.noise.clean_density((y - told.value) / scale) / scale)
+        if self.across is None:
+            return own
+        here = 1.0 - np.asarray(self.is_beside_jump(told) @ self.across)
+        return np.asarray(here * own + self.across_densities(told, y).sum(axis=1))
+
+    def is_beside_jump(self, told: Told) -> NDArray[np.bool_]:
+        """Return which of the rows nearby are predicted clearly differently."""
+        clear = CLEAR_JUMP * self.noise.scale * self.scale(told)
+        return np.asarray(np.abs(told.nearby - told.value[:, None]) > clear[:, None])
+
+    def across_densities(self, told: Told, y: Vector) -> Matrix:
+        """Return the density of clean values that are those of rows on the other side of a jump."""
+        if self.across is None:
+            return np.zeros(told.nearby.shape)
+        scale = (ROUGHLY * self.scale(told))[:, None]
+        density = self.noise.clean_density((y[:, None] - told.nearby) / scale) / scale
+        return np.asarray(self.is_beside_jump(told) * self.across * density)
 
     def pull(self, told: Told, y: Vector) -> Vector:
         """Return how much a clean row counts: less in the tails of heavy-tailed noise."""
         noise, z = self.noise, (y - told.value) / self.scale(told)
         side = np.where(z < noise.center, noise.below, noise.above)
-        return t_weight(np.square((z - noise.center) / side), noise.dof)
+        pull = t_weight(np.square((z - noise.center) / side), noise.dof)
+        if self.across is None:
+            return pull
+        across = self.across_densities(told, y).sum(axis=1)
+        across /= np.maximum(self.clean_density(told, y), LEAST)
+        return np.asarray(across + (1.0 - across) * pull)
 
     def _anywhere(self, told: Told, y: Vector) -> Vector | float:
         return 0.0 if self.strays is None else self.strays.density(told, y)
@@ -138,19 +188,19 @@ def read_noise(y: Vector, told: Told, weight: Vector, anchor: float) -> RowNoise
     """Return the noise that the rows ask for, each counted by its weight."""
     view = _Rows(y, told, weight, anchor)
     without = view.without_strays()
-    found = max(without, key=view.worth)
+    found = view.beside_jumps(max(without, key=view.worth))
     if np.count_nonzero(weight) < ROWS_FOR_STRAYS:
         return found
     strays = _distribution(y, weight)
     # Strays may be what hides that sizes differ, so they are looked for by every way of scaling.
     begun = [replace(each, strayed=FIRST_GUESS, strays=strays) for each in without]
-    of_others = max(map(view.with_strays, begun), key=view.worth)
+    of_others = view.beside_jumps(max(map(view.with_strays, begun), key=view.worth))
     gain = view.worth(of_others) - view.worth(found)
     before, after = view.flagged(found), view.flagged(of_others)
     needed = 0.0 if before > MOST_KNOWN * after else CLEARLY * float(weight.sum())
     needed = max(needed, FOR_EACH * (after - before))
     is_better = gain > needed and of_others.clean_share > MINORITY
-    return of_others if is_better else found
+    return of_others if is_better and not view.gathers(of_others) else found
 
 
 def shares_of_batches(
@@ -232,19 +282,63 @@ class _Rows:
             best = replace(best, scale_rule=self._rule(kept, by_size))
         return self._steps(best, kind, MORE_STEPS)
 
+    def beside_jumps(self, at: RowNoise) -> RowNoise:
+        """Return noise by which some rows lie on the other side of a jump, if they ask for it."""
+        beside = at.is_beside_jump(self.told) * (self.weight > 0)[:, None]
+        if not np.any(beside.sum(axis=0) >= ROWS_FOR_JUMPS):
+            return at
+        n_nearby = beside.shape[1]
+        begun = replace(at, across=np.full(n_nearby, FIRST_GUESS / n_nearby))
+        if at.strays is not None:
+            kind = SHAPES[0 if at.noise.is_normal else 1]
+        else:
+            scaled = self.residual / at.scale(self.told)
+            kind = self._fit(scaled, self.weight * (1.0 - self._across(begun).sum(axis=1))).kind
+        return max(at, self._steps(begun, kind, MORE_STEPS), key=self.worth)
+
+    def gathers(self, at: RowNoise) -> bool:
+        """Return whether strays are more frequent where predictions are known to be far off.
+
+        Values of other rows come to any row. Where they gather, the model is wrong, not the values.
+        """
+        by_size = np.argsort(-self.told.size, kind="stable")
+        most = by_size[self.weight[by_size] > 0]
+        most = most[: max(int(WHERE_FAR_OFF * most.size), 1)]
+        if not np.ptp(self.told.size) > 0:
+            return False
+        there = float(np.average(self._stray(at)[most], weights=self.weight[most]))
+        chance = np.sqrt(at.strayed * (1.0 - at.strayed) / self.weight[most].sum())
+        return bool(there > max(GATHERED * at.strayed, at.strayed + SURELY * chance))
+
     def _steps(self, at: RowNoise, kind: Kind, steps: int) -> RowNoise:
+        """Take steps of expectation maximisation: only the others say what noise is."""
         scaled = self.residual / at.scale(self.told)
         for _ in range(steps):
-            stray = self._stray(at)
-            share = float(np.clip(self.weight @ stray / self.weight.sum(), 1e-6, 0.95))
-            found = self._fit(scaled, self.weight * (1.0 - stray), at.noise, kind)
-            at = replace(at, noise=found.model, strayed=share)
+            stray, across = self._stray(at), self._across(at)
+            if at.strays is not None:
+                share = float(np.clip(self.weight @ stray / self.weight.sum(), 1e-6, 0.95))
+                at = replace(at, strayed=share)
+            if at.across is not None:
+                clean = at.clean_density(self.told, self.y) / self._density(at)
+                among = (self.weight * clean) @ at.is_beside_jump(self.told)
+                shares = self.weight @ across / np.maximum(among, 1.0)
+                shares *= min(1.0, MOST_ACROSS / max(shares.sum(), LEAST))
+                at = replace(at, across=shares)
+            counted = self.weight * np.maximum(1.0 - stray - across.sum(axis=1), 0.0)
+            at = replace(at, noise=self._fit(scaled, counted, at.noise, kind).model)
         return replace(at, noise=replace(at.noise, total=float(self.weight.sum())))
+
+    def _density(self, at: RowNoise) -> Vector:
+        return np.asarray(np.maximum(at.density(self.told, self.y), LEAST))
 
     def _stray(self, at: RowNoise) -> Vector:
         """Return the probability that each row is a stray one."""
-        others = at.strayed * at._anywhere(self.told, self.y)
-        return np.asarray(others / np.maximum(at.density(self.told, self.y), LEAST))
+        return np.asarray(at.strayed * at._anywhere(self.told, self.y) / self._density(at))
+
+    def _across(self, at: RowNoise) -> Matrix:
+        """Return the probabilities that each row lies on the other side of a jump."""
+        across = (1.0 - at.strayed) * at.across_densities(self.told, self.y)
+        return np.asarray(across / self._density(at)[:, None])
 
     def _rule(self, weight: Vector, by_size: bool) -> ScaleRule:
         """Return how the scales of rows differ."""
@@ -278,12 +372,10 @@ class _Rows:
         return float(self.weight @ likely - price * sum(_sizes(at)))
 
 
-def _density(noise: NoiseModel, z: Vector) -> Vector:
-    return np.asarray(noise.clean_density(z) + noise.corrupted_density(z))
-
-
 def _sizes(at: RowNoise) -> Iterator[float]:
-    yield float(at.scale_rule.n_parameters)
+    yield float(at.scale_rule.n_parameters) + (
+        0.0 if at.across is None else np.count_nonzero(at.across)
+    )
     yield 2.0 * float(at.noise.below != at.noise.above) + float(at.noise.dof < np.inf)
     if at.strays is None:
         yield 0.5 * sum(level > 0 for level in at.noise.levels)
