@@ -25,13 +25,15 @@ import pandas as pd
 from cleanlab.rank import get_label_quality_scores
 from numpy.typing import NDArray
 from scipy.optimize import minimize
-from scipy.special import expit
+from scipy.special import expit, log_expit, logit
+from scipy.stats import norm
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score, log_loss
 
 from easyfirst import SelfPacedClassifier
 from easyfirst.consensus.labels import judging as label_judging
+from easyfirst.consensus.labels.evidence import price_of
 from easyfirst.consensus.labels.noise import estimate_noise
 
 DATA = Path(__file__).resolve().parents[1].parent / "shared" / "data" / "classification_label_noise"
@@ -316,6 +318,62 @@ def misses(names: list[str], seeds: range, most: int, results: Results) -> Itera
     )
 
 
+def what_can_be_told(names: list[str], seeds: range, most: int, results: Results) -> Iterator[str]:
+    """Yield how much labels tell a rule that knows how probable each right label is.
+
+    All that it does not know is whether labels are flipped. In the mean they are more probable by
+    `gain` with flips than along the best logistic curve without; by chance that varies with a
+    variance of twice the gain.
+    """
+    yield "\n## What could be known\n"
+    yield (
+        "A rule that is told how probable the **right** label of every row is (out of fold, by "
+        "models of the right labels), and only has to say whether labels were flipped: by how much "
+        "the labels given are more probable with the flips than along the best logistic curve "
+        "without any, in the mean, as a logarithm. It has to be worth a parameter (about 4); by "
+        "chance it varies with a variance of twice the gain. From both follow how often even that "
+        "rule refuses, and from how many rows on it would refuse in one of ten samples. Our rule "
+        "has to learn the score from the noisy labels besides. One seed.\n"
+    )
+    yield (
+        "| table, rows | noise | gain | that rule refuses | ours refused, of fits | rows for one "
+        "in ten |"
+    )
+    yield "|" + "---|" * 6
+    for name in names:
+        X, y, _, _ = table(name, seeds[0], most)
+        _, seen = _fit_and_seen(X, y)
+        linear = LogisticRegression(max_iter=1000).fit(X, y).decision_function(X)
+        scores = [logit(np.clip(seen[:, 1], 0.002, 0.998)), linear]
+        price, chance = price_of(y.size), 0.5 * norm.isf(0.1) ** 2
+        enough = float(np.sqrt(chance) + np.sqrt(chance + price)) ** 2
+        for kind, rates in NOISE.items():
+            if not rates or not any(rates):
+                continue
+            gain = y.size * max(_gain_of_flips(score, rates) for score in scores)
+            refuses = norm.cdf((price - gain) / np.sqrt(2.0 * gain))
+            own = [s for s in results.seeds(name, kind, most) if s in seeds]
+            shares = [results.get(name, kind, seed, most).share for seed in own]
+            refused = sum(share == 0.0 for share in shares)
+            yield (
+                f"| {name}, {y.size:,} | {kind} | {gain:.1f} | {100 * refuses:.0f} % | "
+                f"{refused} of {len(shares)} | {y.size * enough / gain:,.0f} |"
+            )
+
+
+def _gain_of_flips(score: NDArray[np.float64], rates: tuple[float, float]) -> float:
+    """Return, per row, the mean gain in the log likelihood over a curve without flips."""
+    second = rates[0] + (1.0 - sum(rates)) * expit(score)
+    scale = score.std()
+
+    def loss(point: NDArray[np.float64]) -> float:
+        along = point[0] * score / scale + point[1]
+        return -float(np.mean(second * log_expit(along) + (1.0 - second) * log_expit(-along)))
+
+    own = np.mean(second * np.log(second) + (1.0 - second) * np.log(1.0 - second))
+    return float(own) + float(minimize(loss, np.zeros(2)).fun)
+
+
 def _missed(found: list[Outcome], kind: str) -> dict[str, float]:
     """Return what a cell misses; and by how much accuracy rises, and by the true matrix."""
     mean = {
@@ -471,8 +529,10 @@ def main() -> None:
     parts = [lines_of(names, seeds, arguments.rows, results, arguments.known)]
     if not arguments.only:
         parts.append(misses(names, seeds, arguments.rows, results))
+        parts += [what_can_be_told(names, seeds, arguments.rows, results)]
         parts += [reliability(arguments.rows), digits(seeds)]
-        parts += [bad_batches(seeds, arguments.rows), speed(arguments.million)]
+        parts += [bad_batches(seeds, arguments.rows)]
+        parts += [speed(arguments.million)] if arguments.million else []
     for part in parts:
         for line in part:
             print(line, flush=True)

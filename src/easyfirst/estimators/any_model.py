@@ -269,7 +269,9 @@ class SelfPaced(ReportingMixin, MetaEstimatorMixin, BaseEstimator):
         self.corrupted_fraction_ = wrong
         self.corrupted_interval_ = found.noise.interval(wrong, shares)
         self._rows_digest = rows_digest(rows.X, _numbers(rows.y, classes))
-        self.notes_ = label_notes.notes_about_batches(found.batch_shares, found.own_noise)
+        about_batches = label_notes.notes_about_batches(found.batch_shares, found.own_noise)
+        counts = np.bincount(codes, inner.weight, classes.size).astype(np.float64)
+        self.notes_ = (*label_notes.note_about_few(classes, counts), *about_batches)
         if not found.checked:
             self.notes_ = (label_notes.NOT_CHECKED,)
         self.doubts_ = label_notes.doubts_of(found.noise, classes)

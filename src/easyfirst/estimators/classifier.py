@@ -301,7 +301,7 @@ class SelfPacedClassifier(
             seed = parameters.seed(self.random_state)
             fitted = fit_classes(fleet, problem, settings, seed, runner.on_round)
             clusters.store_reading(self, workers)
-            self._store(fitted, fleet)
+            self._store(fitted, fleet, counts)
             self._store_rows(fitted, source, fleet)
 
     def _class_weight(self, counts: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -365,7 +365,7 @@ class SelfPacedClassifier(
         tags.input_tags.sparse = True
         return tags
 
-    def _store(self, fitted: FittedLabels, fleet: Fleet) -> None:
+    def _store(self, fitted: FittedLabels, fleet: Fleet, counts: NDArray[np.float64]) -> None:
         lines = [fitted.problem.coordinates.to_user(line) for line in fitted.fit.coef]
         self.coef_ = np.stack([coef for coef, _ in lines])
         self.intercept_ = np.array([intercept for _, intercept in lines])
@@ -380,7 +380,7 @@ class SelfPacedClassifier(
             self.__dict__.pop(name, None)
         if fitted.noise is not None:
             self._store_noise(fitted)
-        self.notes_ = label_notes.notes_of(fitted)
+        self.notes_ = label_notes.notes_of(fitted, self.classes_, counts)
         self.doubts_ = label_notes.doubts_of(fitted.noise, self.classes_)
 
     def _store_noise(self, fitted: FittedLabels) -> None:

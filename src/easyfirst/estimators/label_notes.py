@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from easyfirst.consensus.labels.fit_classes import FittedLabels
 from easyfirst.consensus.labels.noise import LEAST_ROWS, LabelNoise
+from easyfirst.consensus.labels.pairs import LEAST_OF_A_LABEL
 from easyfirst.contracts import Vector
 
 MORE_WRONG = 0.05  # share of wrong labels above that of a typical batch that makes a batch bad
@@ -27,20 +28,43 @@ NOT_TOLD = (
     "Labels were not checked: models of other rows tell the labels no better than chance. Every "
     "label is taken as right."
 )
+BY_COLUMNS = (
+    "Labels are wrong more often for some values of the columns than for others. weights_ know by "
+    "how much; label_noise_ is the mean over all rows."
+)
 
 
-def notes_of(fitted: FittedLabels) -> tuple[str, ...]:
-    """Return how labels were judged, where that is not plain."""
+def notes_of(fitted: FittedLabels, classes: NDArray[Any], counts: Vector) -> tuple[str, ...]:
+    """Return how labels were judged, where that is not plain; classes have `counts` rows."""
     if fitted.noise is None:
         return ()
     if not fitted.has_judge:
         return (NOT_CHECKED,)
+    few = note_about_few(classes, counts)
     if fitted.noise.overlaps:
-        return (OVERLAP,)
+        return (OVERLAP, *few)
     if not fitted.noise.told and not fitted.noise.is_unidentified:
         return (NOT_TOLD,)
+    by_columns = (BY_COLUMNS,) if fitted.has_rates_by_columns else ()
     shares = np.array([t.weight / t.total if t.total else 1.0 for t in fitted.tallies])
-    return notes_about_batches(shares, fitted.own_noise)
+    return (*by_columns, *few, *notes_about_batches(shares, fitted.own_noise))
+
+
+def note_about_few(classes: NDArray[Any], counts: Vector) -> tuple[str, ...]:
+    """Name the classes of so few rows that nothing tells how often their labels are wrong."""
+    few = [
+        name
+        for name, rows in zip(classes.tolist(), counts, strict=True)
+        if 0 < rows < LEAST_OF_A_LABEL
+    ]
+    if not few:
+        return ()
+    named = ", ".join(repr(name) for name in few[:MOST_NAMED])
+    more = f" and {len(few) - MOST_NAMED} more" if len(few) > MOST_NAMED else ""
+    return (
+        f"Labels of {named}{more} could not be judged: fewer than {LEAST_OF_A_LABEL} rows have "
+        f"{'it' if len(few) == 1 else 'each of them'}. That they are taken as right is no finding.",
+    )
 
 
 def notes_about_batches(clean_shares: Vector, own_noise: Sequence[int]) -> tuple[str, ...]:

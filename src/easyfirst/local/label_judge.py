@@ -20,6 +20,7 @@ from scipy.special import softmax
 
 from easyfirst.contracts import Batch, Matrix, Vector
 from easyfirst.local.design import dense, row_slices
+from easyfirst.local.label_rates import RatesByColumns
 
 FOLDS = 5
 LEAST_PROBABILITY = 0.002  # a flexible model is never believed to be surer
@@ -95,12 +96,14 @@ class Judge:
     Blended with linear models they tell the labels as `given`. From those, the `noise` taken out,
     and from linear models with the noise inside their likelihood follow the `right` ones; None: the
     labels are not noisy. Without flexible models, linear ones with the noise inside are enough.
+    Where the `rates` of flips follow the columns, these know the right labels, too.
     """
 
     noise: Matrix
     flexible: tuple[tuple[Any, ...], ...]
     given: Blend
     right: Blend | None = None
+    rates: RatesByColumns | None = None
 
     @cached_property
     def digest(self) -> bytes:
@@ -109,6 +112,7 @@ class Judge:
         parts = [self.noise]
         for blend in blends:
             parts += [blend.offset, np.array(blend.mix), *blend.lines]
+        parts += [] if self.rates is None else self.rates.parts
         return hashlib.blake2b(b"".join(part.tobytes() for part in parts)).digest()
 
     def probabilities(self, batch: Batch) -> Matrix:
@@ -118,6 +122,8 @@ class Judge:
             return self.right.probabilities(X, fold, (), self.noise)
         told = [class_probabilities(X, fold, models, n_classes) for models in self.flexible]
         given = self.given.probabilities(X, fold, told, np.eye(n_classes))
+        if self.rates is not None:
+            return self.rates.right_of(X, given)
         if self.right is None:
             return given
         return self.right.probabilities(X, fold, [given], self.noise)

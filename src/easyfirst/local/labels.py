@@ -52,11 +52,13 @@ class LabelProblem:
 class Labelling:
     """All that decides how much the rows of a batch count, and for which class.
 
-    With `noise`, P(given | right), by the judge. With `thresholds`, one per class, a row counts for
-    its given class as far as its loss at `coef` permits. With neither, every label is right.
+    With `noise`, P(given | right), by the judge; `by_columns`, its rates are those of each row.
+    With `thresholds`, one per class, a row counts for its given class as far as its loss at `coef`
+    permits. With neither, every label is right.
     """
 
     noise: Rows | None = None
+    by_columns: bool = False
     coef: Rows | None = None
     thresholds: tuple[float, ...] | None = None
 
@@ -98,7 +100,9 @@ def targets(resident: Resident, labelling: Labelling, problem: LabelProblem) -> 
 def _targets_afresh(resident: Resident, labelling: Labelling, problem: LabelProblem) -> Matrix:
     batch = resident.batch
     as_given = given(resident, problem)
-    if labelling.noise is not None:
+    if labelling.noise is not None and labelling.by_columns:
+        found = _posterior_by_columns(resident, problem, as_given)
+    elif labelling.noise is not None:
         found = posterior(judged(resident, problem), np.array(labelling.noise), as_given)
     elif labelling.thresholds is not None:
         losses = label_losses(resident, labelling, problem)
@@ -136,6 +140,15 @@ def posterior(right: Matrix, noise: Matrix, as_given: Matrix) -> Matrix:
     joint = right * (noise @ as_given.T).T
     total = joint.sum(axis=1, keepdims=True)
     return np.where(total > 0, joint / np.maximum(total, LEAST), as_given)
+
+
+def _posterior_by_columns(resident: Resident, problem: LabelProblem, as_given: Matrix) -> Matrix:
+    """Return the probability that each class is the right one, by the rates of every row."""
+    assert problem.judge is not None
+    assert problem.judge.rates is not None
+    errors = problem.judge.rates.errors_of(resident.batch.X)
+    joint = judged(resident, problem) * np.where(as_given > 0, 1.0 - errors, errors)
+    return np.asarray(joint / np.maximum(joint.sum(axis=1, keepdims=True), LEAST))
 
 
 def label_losses(resident: Resident, labelling: Labelling, problem: LabelProblem) -> Vector:

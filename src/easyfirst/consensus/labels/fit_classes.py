@@ -71,6 +71,12 @@ class FittedLabels:
         """Whether there were rows enough to judge labels at all."""
         return self.problem.judge is not None
 
+    @property
+    def has_rates_by_columns(self) -> bool:
+        """Whether rates of wrong labels follow the columns."""
+        judge = self.problem.judge
+        return judge is not None and judge.rates is not None
+
 
 @dataclass(eq=False)
 class LabelWork:
@@ -204,7 +210,11 @@ def _labelled(
         )
     if noise.is_none and not own:
         return every, noise, ()
-    now = tuple(Labelling(noise=tuple(map(tuple, matrix.tolist()))) for matrix in matrices)
+    follows = judged.judge.rates is not None
+    now = tuple(
+        Labelling(noise=tuple(map(tuple, matrix.tolist())), by_columns=follows and b not in own)
+        for b, matrix in enumerate(matrices)
+    )
     weight = np.array([float(rows) for rows in work.fleet.n_rows])
     mean = np.tensordot(weight / weight.sum(), np.stack(matrices), axes=1)
     return now, replace(noise, matrix=mean), own

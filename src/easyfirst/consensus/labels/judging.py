@@ -14,9 +14,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from easyfirst.consensus.labels.by_columns import noise_by_columns
 from easyfirst.consensus.labels.evidence import LinearLogits, are_many
 from easyfirst.consensus.labels.mixing import best_mix
-from easyfirst.consensus.labels.models import Folds, boosters, forests, line, lines
+from easyfirst.consensus.labels.models import COMPARED, Folds, boosters, forests, line, lines
 from easyfirst.consensus.labels.noise import (
     LEAST_ROWS,
     LabelNoise,
@@ -66,13 +67,22 @@ def judge_labels(
     if not _are_clearly_right(noise):
         given = given.with_forests(folds)
         noise = estimate_noise(given.seen, codes, weight)
-    if not noise.is_none:
+    # The surest rows may be right where others are not.
+    by_columns = noise_by_columns(rows.X, given.seen, codes, weight)
+    if by_columns is not None or not noise.is_none:
         linear = _linear_logits(folds, start, noise.matrix, given.own)
         evidence = evidence_of_pairs(given.seen, codes, weight, linear, rows.X)
-        noise = noise_by_evidence(noise, evidence, given.seen, codes, weight)
+        if not noise.is_none:
+            noise = noise_by_evidence(noise, evidence, given.seen, codes, weight)
+        if by_columns is not None and not by_columns.outdoes(evidence.only):
+            by_columns = None
+    through = labels.expand_through_noise
+    if by_columns is not None:
+        noise, rates = by_columns.noise, by_columns.rates
+        judge = Judge(noise.matrix, given.flexible, given.blend, rates=rates)
+        return Judged(noise, judge, line(folds, through, noise.matrix, start, None))
     if noise.is_none:
         return Judged(noise, Judge(noise.matrix, given.flexible, given.blend), start)
-    through = labels.expand_through_noise
     start = line(folds, through, noise.matrix, start, None)
     of_right = lines(folds, through, noise.matrix, start)
     others = [given.seen] if given.flexible else []
@@ -86,7 +96,7 @@ def _linear_logits(folds: Folds, start: Matrix, noise: Matrix, own: Matrix) -> L
     X, through, n_coef = folds.rows.X, labels.expand_through_noise, folds.penalty.size
     if are_many(float(folds.weight.sum()), n_coef):
         all_rows = np.zeros_like(folds.fold)
-        levelled = linear_logits(X, all_rows, (line(folds, through, noise, start, None),))
+        levelled = linear_logits(X, all_rows, (line(folds, through, noise, start, None, COMPARED),))
         return LinearLogits(own, linear_logits(X, all_rows, (start,)), levelled, n_coef)
     levelled = linear_logits(X, folds.fold, lines(folds, through, noise, start))
     return LinearLogits(own, own, levelled, 0)

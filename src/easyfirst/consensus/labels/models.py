@@ -37,6 +37,7 @@ LEAST_IN_LEAF, LEAVES = 5, 200  # of a tree in a forest: rows, and about how man
 ROWS_TO_DO_WITHOUT = 10_000
 CHANCE = 0.05  # that they are fitted although they are not
 TOLERANCE, MOST_STEPS = 1e-2, 200  # of fits that are only mixed with others
+COMPARED = 1e-4  # tolerance of a fit whose likelihood is compared
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +143,12 @@ def lines(folds: Folds, step: Step, message: Any, start: Matrix) -> tuple[Matrix
 
 
 def line(
-    folds: Folds, step: Step, message: Any, start: Matrix | None, number: int | None
+    folds: Folds,
+    step: Step,
+    message: Any,
+    start: Matrix | None,
+    number: int | None,
+    tol: float = TOLERANCE,
 ) -> Matrix:
     """Return the linear model of the rows without one fold, or of all; intercepts are last."""
     rows, coordinates = folds.rows, folds.problem.coordinates
@@ -157,7 +163,7 @@ def line(
         folds.problem,
         Preconditioner.of(curvature, folds.penalty),
         folds.penalty,
-        TOLERANCE,
+        tol,
         MOST_STEPS,
         start=begin,
     )

@@ -337,7 +337,13 @@ def _with_rates(lines: Matrix, rates: Vector) -> Matrix:
 
 
 def _without_traces(matrix: Matrix, variance: Vector) -> Matrix:
-    """Return the matrix without rates that rows which were not quite certain explain."""
-    low = matrix - SIGNIFICANT * np.sqrt(variance)[:, None]
-    kept = np.where(low < NO_NOISE, 0.0, matrix) * (1.0 - np.eye(len(matrix)))
+    """Return the matrix without rates that rows which were not quite certain explain.
+
+    A rate that is too much to be explained may go to so many classes that no part of it is.
+    """
+    chance = SIGNIFICANT * np.sqrt(variance)[:, None]
+    errors = matrix * (1.0 - np.eye(len(matrix)))
+    kept = np.where(errors - chance < NO_NOISE, 0.0, errors)
+    is_spread = (kept.sum(axis=1) == 0.0) & (errors.sum(axis=1) - chance[:, 0] >= NO_NOISE)
+    kept = np.where(is_spread[:, None], errors, kept)
     return np.asarray(kept + np.diag(1.0 - kept.sum(axis=1)))

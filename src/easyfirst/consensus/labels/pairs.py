@@ -80,6 +80,11 @@ class EvidenceOfPairs:
     shared: OneRate
 
     @property
+    def only(self) -> Evidence | None:
+        """What the only pair says, if there are two classes, and rows enough."""
+        return self.pairs.get((0, 1)) if self.n_classes == 2 else None
+
+    @property
     def is_enough(self) -> bool:
         """Whether labels look flipped rather than left to chance."""
         return self.goes_anywhere or bool(self._flipped)
