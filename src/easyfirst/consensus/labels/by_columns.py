@@ -22,7 +22,7 @@ from easyfirst.consensus.labels.noise import NEARLY_HALF, UNSURE, LabelNoise
 from easyfirst.contracts import Matrix, Vector
 from easyfirst.local.label_rates import MOST_RATE, Middles, RatesByColumns, logits_of
 
-CHANCE = 1e-3  # that rates are taken to follow the columns although they do not
+CHANCE = 1e-4  # that rates are taken to follow the columns although they do not
 HOLD = 0.5  # of squared coefficients of columns of scale one
 START = 0.2  # a rate
 LEAST_START = 0.05  # a rate below it says nothing of where errors are
@@ -72,15 +72,12 @@ def noise_by_columns(
     straight = work.straight()
     begun = work.with_one_rate(straight.point)
     needed = float(chi2.isf(CHANCE, n_columns)) / 2.0
-    price = price_of(float(weight.sum()))
-    is_clear = begun.log_likelihood > straight.log_likelihood + price
+    gain = begun.log_likelihood - straight.log_likelihood
+    is_clear = gain > price_of(float(weight.sum()))
     enough = PROMISING_IF_CLEAR if is_clear else PROMISING
     if work.promised(begun.point) < enough * needed:
         return None
-    found = work.by_columns(begun.point, alike=True)
-    apart = work.by_columns(found.point, alike=False)
-    if apart.log_likelihood > found.log_likelihood + price:
-        found = apart
+    found = work.by_columns(begun.point)
     over_none = float(chi2.isf(CHANCE, n_columns + 2)) / 2.0
     if found.log_likelihood < straight.log_likelihood + over_none:
         return None
@@ -155,11 +152,13 @@ class _Likelihood:
         limits = (-FARTHEST, FARTHEST)
         return self._climb(begin, self._directions(False, False), limits, MOST_STEPS)
 
-    def by_columns(self, point: Vector, alike: bool) -> _Found:
-        """Return the best fit with rates that follow the columns, `alike` for both classes."""
-        begin = point[:-1] if alike else point
+    def by_columns(self, point: Vector) -> _Found:
+        """Return the best fit with rates that follow the columns, alike for both classes.
+
+        With rates of their own, both classes follow labels that are left to chance too closely.
+        """
         limits = (-FARTHEST, FARTHEST)
-        return self._climb(begin, self._directions(True, alike), limits, MOST_STEPS)
+        return self._climb(point[:-1], self._directions(True, True), limits, MOST_STEPS)
 
     def _directions(self, has_slopes: bool, alike: bool) -> Matrix:
         """Return what numbers that may be chosen do to a point, one line each."""

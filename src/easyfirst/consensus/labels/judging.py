@@ -17,7 +17,15 @@ import numpy as np
 from easyfirst.consensus.labels.by_columns import noise_by_columns
 from easyfirst.consensus.labels.evidence import LinearLogits, are_many
 from easyfirst.consensus.labels.mixing import best_mix
-from easyfirst.consensus.labels.models import COMPARED, Folds, boosters, forests, line, lines
+from easyfirst.consensus.labels.models import (
+    COMPARED,
+    Folds,
+    boosters,
+    forests,
+    line,
+    lines,
+    lines_through_noise,
+)
 from easyfirst.consensus.labels.noise import (
     LEAST_ROWS,
     LabelNoise,
@@ -64,11 +72,13 @@ def judge_labels(
     start = line(folds, labels.expand, Labelling(), None, None)
     given = _GivenLabels.by_models(folds, start)
     noise = estimate_noise(given.seen, codes, weight)
+    by_columns = None
     if not _are_clearly_right(noise):
         given = given.with_forests(folds)
         noise = estimate_noise(given.seen, codes, weight)
-    # The surest rows may be right where others are not.
-    by_columns = noise_by_columns(rows.X, given.seen, codes, weight)
+    # Where the surest rows are right, others that are not may as well be left to chance.
+    if not _are_clearly_right(noise):
+        by_columns = noise_by_columns(rows.X, given.seen, codes, weight)
     if by_columns is not None or not noise.is_none:
         linear = _linear_logits(folds, start, noise.matrix, given.own)
         evidence = evidence_of_pairs(given.seen, codes, weight, linear, rows.X)
@@ -83,8 +93,8 @@ def judge_labels(
         return Judged(noise, judge, line(folds, through, noise.matrix, start, None))
     if noise.is_none:
         return Judged(noise, Judge(noise.matrix, given.flexible, given.blend), start)
+    of_right = lines_through_noise(folds, noise.matrix, given.blend.lines)
     start = line(folds, through, noise.matrix, start, None)
-    of_right = lines(folds, through, noise.matrix, start)
     others = [given.seen] if given.flexible else []
     second, right = _blended(folds, others, of_right, noise.matrix)
     judge = Judge(noise.matrix, given.flexible, given.blend, second)

@@ -36,8 +36,9 @@ def best_mix(
         usual = np.append(np.full(first - 1, 1.0 / (first - 1)), 0.0)
     center = np.concatenate([usual, np.zeros(k)])
     through = np.maximum(noise.T[codes], LEAST_PROBABILITY * 1e-6)
-    # Flips leave a part of what labels say; what is held against them shrinks as they do.
-    hold = PRIOR * float(np.min(np.abs(np.linalg.eigvals(noise)))) ** 2
+    # Flips leave a part of what labels say: of that, its square. What is held against them has to
+    # shrink by less, or there is none where they say least.
+    hold = PRIOR * float(np.min(np.abs(np.linalg.eigvals(noise))))
 
     def objective(point: Vector) -> tuple[float, Vector]:
         logits = (

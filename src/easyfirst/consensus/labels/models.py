@@ -21,6 +21,7 @@ from easyfirst.consensus.labels.levels import Curve, scaled
 from easyfirst.consensus.labels.linear import Preconditioner, curvature_of, fit_labels
 from easyfirst.consensus.labels.mixing import log_likelihood
 from easyfirst.contracts import Batch, Matrix, Resident, Spread, Step, Vector
+from easyfirst.local import labels
 from easyfirst.local.design import Coordinates, dense
 from easyfirst.local.label_judge import FOLDS, Forest, class_probabilities
 from easyfirst.local.labels import LabelProblem
@@ -37,7 +38,8 @@ LEAST_IN_LEAF, LEAVES = 5, 200  # of a tree in a forest: rows, and about how man
 ROWS_TO_DO_WITHOUT = 10_000
 CHANCE = 0.05  # that they are fitted although they are not
 TOLERANCE, MOST_STEPS = 1e-2, 200  # of fits that are only mixed with others
-COMPARED = 1e-4  # tolerance of a fit whose likelihood is compared
+COMPARED = 1e-4  # tolerance of a fit whose likelihood is compared,
+UNSEEN = 1e-3  # and of fits that begin far from their optimum
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,6 +142,22 @@ def _forest(folds: Folds, number: int) -> Forest:
 def lines(folds: Folds, step: Step, message: Any, start: Matrix) -> tuple[Matrix, ...]:
     """Return a linear model without each fold."""
     return tuple(folds.spread(partial(line, folds, step, message, start), range(FOLDS)))
+
+
+def lines_through_noise(
+    folds: Folds, noise: Matrix, begin: tuple[Matrix, ...]
+) -> tuple[Matrix, ...]:
+    """Return a linear model without each fold, flips in its likelihood.
+
+    Each begins at one that has not seen the fold either: where flips leave little, or columns are
+    many, a fit that ends before its optimum remembers where it began.
+    """
+
+    def without(number: int) -> Matrix:
+        through = labels.expand_through_noise
+        return line(folds, through, noise, begin[number], number, UNSEEN)
+
+    return tuple(folds.spread(without, range(FOLDS)))
 
 
 def line(
