@@ -70,7 +70,11 @@ and cleanlab 2.9. Settings were chosen on other seeds.
 
 Where nothing tells flips from classes that overlap, every label is taken as right: rates and shares
 are off by all there is then, and the model is a plain logistic regression. Labels still have an
-order, by models that have not seen them, which is about cleanlab's.
+order, by models that have not seen them, which is about cleanlab's. "What could be known" says where
+no rule can tell.
+
+Flips by X are looked for where the square of twice the number of columns is below the number of
+rows: not on adult and census income.
 
 """
 
