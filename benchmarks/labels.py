@@ -25,15 +25,16 @@ import pandas as pd
 from cleanlab.rank import get_label_quality_scores
 from numpy.typing import NDArray
 from scipy.optimize import minimize
-from scipy.special import expit, log_expit, logit
-from scipy.stats import norm
+from scipy.special import expit, logit
+from scipy.stats import norm, rankdata
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score, log_loss
+from sklearn.model_selection import cross_val_predict
 
 from easyfirst import SelfPacedClassifier
 from easyfirst.consensus.labels import judging as label_judging
-from easyfirst.consensus.labels.evidence import price_of
+from easyfirst.consensus.labels.levels import LEAST_LEVEL, Curve, scaled
 from easyfirst.consensus.labels.noise import estimate_noise
 
 DATA = Path(__file__).resolve().parents[1].parent / "shared" / "data" / "classification_label_noise"
@@ -70,8 +71,8 @@ and cleanlab 2.9. Settings were chosen on other seeds.
 
 Where nothing tells flips from classes that overlap, every label is taken as right: rates and shares
 are off by all there is then, and the model is a plain logistic regression. Labels still have an
-order, by models that have not seen them, which is about cleanlab's. "What could be known" says where
-no rule can tell.
+order, by models that have not seen them, which is about cleanlab's. "What could be known" says
+where no rule can tell.
 
 Flips by X are looked for where the square of twice the number of columns is below the number of
 rows: not on adult and census income.
@@ -323,59 +324,59 @@ def misses(names: list[str], seeds: range, most: int, results: Results) -> Itera
 
 
 def what_can_be_told(names: list[str], seeds: range, most: int, results: Results) -> Iterator[str]:
-    """Yield how much labels tell a rule that knows how probable each right label is.
-
-    All that it does not know is whether labels are flipped. In the mean they are more probable by
-    `gain` with flips than along the best logistic curve without; by chance that varies with a
-    variance of twice the gain.
-    """
+    """Yield how much more probable labels are with flips than without, along several scores."""
     yield "\n## What could be known\n"
     yield (
-        "A rule that is told how probable the **right** label of every row is (out of fold, by "
-        "models of the right labels), and only has to say whether labels were flipped: by how much "
-        "the labels given are more probable with the flips than along the best logistic curve "
-        "without any, in the mean, as a logarithm. It has to be worth a parameter (about 4); by "
-        "chance it varies with a variance of twice the gain. From both follow how often even that "
-        "rule refuses, and from how many rows on it would refuse in one of ten samples. Our rule "
-        "has to learn the score from the noisy labels besides. One seed.\n"
+        "How much more probable the labels given are, in the mean and as a logarithm, along a "
+        "logistic curve with the flips in it than along the best one without: where the chance of "
+        "the **right** label of every row is known (out of fold, by the better of two models of "
+        "the right labels) and its logit is the score; where its rank is; and along the ranks that "
+        "models learn from the noisy labels, which is what a fit has. Flips have to be worth a "
+        "parameter (about 4), and by chance the gain varies with a variance of twice itself: from "
+        "about 10 on, one of ten samples is refused. Gains grow with the rows, and the last one "
+        "faster, as ranks are learned. One seed; refused: of the fits above.\n"
     )
-    yield (
-        "| table, rows | noise | gain | that rule refuses | ours refused, of fits | rows for one "
-        "in ten |"
-    )
-    yield "|" + "---|" * 6
+    yield "| table, rows | noise | known | known ranks | learned ranks | refused | rows for 10 |"
+    yield "|" + "---|" * 7
     for name in names:
         X, y, _, _ = table(name, seeds[0], most)
-        _, seen = _fit_and_seen(X, y)
-        linear = LogisticRegression(max_iter=1000).fit(X, y).decision_function(X)
-        scores = [logit(np.clip(seen[:, 1], 0.002, 0.998)), linear]
-        price, chance = price_of(y.size), 0.5 * norm.isf(0.1) ** 2
-        enough = float(np.sqrt(chance) + np.sqrt(chance + price)) ** 2
-        for kind, rates in NOISE.items():
-            if not rates or not any(rates):
-                continue
-            gain = y.size * max(_gain_of_flips(score, rates) for score in scores)
-            refuses = norm.cdf((price - gain) / np.sqrt(2.0 * gain))
+        right = _right_chance(X, y)
+        for kind in ("30 %", "40 %", "30 % one-sided", "45 % one-sided"):
+            rates = NOISE[kind] or (0.0, 0.0)
+            _, seen = _fit_and_seen(X, flipped(X, y, rates, seeds[0]))
+            scores = [logit(right), _ranks(right), _ranks(seen[:, 1])]
+            gains = [_gain_of_flips(score, right, rates) for score in scores]
             own = [s for s in results.seeds(name, kind, most) if s in seeds]
-            shares = [results.get(name, kind, seed, most).share for seed in own]
-            refused = sum(share == 0.0 for share in shares)
+            refused = sum(results.get(name, kind, seed, most).share == 0.0 for seed in own)
+            rows = y.size * 10.0 / max(*gains[:2], 1e-300)
+            shown = " | ".join(f"{gain:.1f}" for gain in gains)
             yield (
-                f"| {name}, {y.size:,} | {kind} | {gain:.1f} | {100 * refuses:.0f} % | "
-                f"{refused} of {len(shares)} | {y.size * enough / gain:,.0f} |"
+                f"| {name}, {y.size:,} | {kind} | {shown} | {refused} of {len(own)} | {rows:,.0f} |"
             )
 
 
-def _gain_of_flips(score: NDArray[np.float64], rates: tuple[float, float]) -> float:
-    """Return, per row, the mean gain in the log likelihood over a curve without flips."""
-    second = rates[0] + (1.0 - sum(rates)) * expit(score)
-    scale = score.std()
+def _right_chance(X: NDArray[np.float64], y: NDArray[np.intp]) -> NDArray[np.float64]:
+    """Return the chance of the second of the right labels, by models of other rows."""
+    model = LogisticRegression(max_iter=1000)
+    along = cross_val_predict(model, X, y, method="decision_function")[:, None]
+    linear = LogisticRegression().fit(along, y).predict_proba(along)[:, 1]
+    _, seen = _fit_and_seen(X, y)
+    chances = [np.clip(each, 1e-4, 1.0 - 1e-4) for each in (linear, seen[:, 1])]
+    return min(chances, key=lambda chance: float(log_loss(y, chance)))
 
-    def loss(point: NDArray[np.float64]) -> float:
-        along = point[0] * score / scale + point[1]
-        return -float(np.mean(second * log_expit(along) + (1.0 - second) * log_expit(-along)))
 
-    own = np.mean(second * np.log(second) + (1.0 - second) * np.log(1.0 - second))
-    return float(own) + float(minimize(loss, np.zeros(2)).fun)
+def _ranks(score: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.asarray(norm.ppf((rankdata(score) - 0.5) / score.size))
+
+
+def _gain_of_flips(
+    score: NDArray[np.float64], right: NDArray[np.float64], rates: tuple[float, float]
+) -> float:
+    """Return the mean gain in the log likelihood over a curve without flips, along a score."""
+    given = rates[0] + (1.0 - sum(rates)) * right
+    curve = Curve.of(scaled(score), given, np.ones(score.size))
+    flips = curve.alike() if rates[0] == rates[1] else curve.apart()
+    return flips.log_likelihood - curve.at_level(1.0 - LEAST_LEVEL).log_likelihood
 
 
 def _missed(found: list[Outcome], kind: str) -> dict[str, float]:
