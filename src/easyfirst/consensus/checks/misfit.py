@@ -110,10 +110,10 @@ def _groups(X: Matrix, count: int) -> NDArray[np.intp]:
     """Return each row's group in each column, equally large but for ties; a line per column."""
     lines = np.ascontiguousarray(X.T)
     cuts = np.sort(lines, axis=1)[:, np.arange(1, count) * len(X) // count]
-    group = np.zeros(lines.shape, dtype=np.intp)
+    group = np.zeros(lines.shape, dtype=np.int8)
     for cut in cuts.T:
         group += lines >= cut[:, None]
-    return group
+    return group.astype(np.intp)
 
 
 def _may_be_told(X: Matrix, residual: Vector, aside: NDArray[np.bool_]) -> bool:

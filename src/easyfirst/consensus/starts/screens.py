@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from easyfirst.consensus.rounds.common import RoundsResult
 from easyfirst.consensus.solvers.gram import solve_normal
@@ -39,7 +40,7 @@ def screens_that_matter(sample: Sample, rng: np.random.Generator) -> Sequence[Sc
     n = sample.n_samples
     few = int(np.clip(6 * sample.rows.n_features, *ROWS_FOR_RULES))
     rows = np.arange(n) if n <= few else np.sort(rng.choice(n, few, replace=False))
-    others = np.setdiff1d(np.arange(n), rows) if n >= 2 * few else rows
+    others = _all_but(rows, n) if n >= 2 * few else rows
     judges = dense(sample.rows.X[others[:: max(1, others.size // few)]])
     X = dense(sample.rows.X[rows])
     rules = far_rules(X, judges)
@@ -51,6 +52,12 @@ def screens_that_matter(sample: Sample, rng: np.random.Generator) -> Sequence[Sc
         if _calls_none_far(rules, judges):
             return ()
     return [Screen(rule, rule.score(sample.rows.X)) for rule in rules]
+
+
+def _all_but(rows: NDArray[np.intp], n: int) -> NDArray[np.intp]:
+    others = np.ones(n, dtype=bool)
+    others[rows] = False
+    return np.flatnonzero(others)
 
 
 def _calls_none_far(rules: Sequence[FarRule], judges: Matrix) -> bool:
