@@ -7,6 +7,7 @@ from typing import Literal
 
 import numpy as np
 
+from easyfirst.consensus.averaging import averaged
 from easyfirst.consensus.checks.diagnosis import (
     SecondModelEvidence,
     doubts_about,
@@ -180,6 +181,8 @@ def _fit_after(
             )
         else:
             fitted = by_sample
+        if opinion.start is None:
+            fitted = averaged(found, fitted, fleet, ending)
         doubts = doubts_about(result, asked.second_model, fitted.noise)
     return replace(
         counting_aside(fitted),

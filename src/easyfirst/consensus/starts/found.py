@@ -33,6 +33,7 @@ class SampleFit:
     far: NDArray[np.bool_] | None = None
     masses: tuple[PointMass, ...] = ()
     beside: Beside | None = None  # rows that lie together, if the sample asks for that
+    begun: tuple[Start, ...] = ()  # from which few rows were fitted
     cell: float = 0.0  # to which y is rounded, if the fit is exact for no other reason
     drawn: Sample | None = None  # the sample with the rows that were set aside, if there are any
 

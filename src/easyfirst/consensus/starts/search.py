@@ -162,6 +162,7 @@ def _best_fit(
     else:
         sample, best = likelier_fit(sample, best, ends, voters)
         found = SampleFit(with_rare_columns_recovered(sample, best), sample)
+    found = replace(found, begun=tuple(begun))
     if not screens:
         return found
     found = freed_from_far_rows(keep_far_rows_apart(found, screens[0]), screens[0])

@@ -77,12 +77,16 @@ class Vote:
 
 
 def leaves_a_tail(sample: Sample, fit: RoundsResult) -> bool:
-    """Return whether rows that a fit does not suit lie on one side and get fewer with the distance.
+    """Return whether rows that a fit does not suit are the tail of skewed noise."""
+    return is_a_tail(sample.residual(sample.rows, fit.solution.z) / fit.mixture.scale)
+
+
+def is_a_tail(residual: Vector) -> bool:
+    """Return whether rows that are off, in scales, lie on one side and get fewer with the distance.
 
     Skewed noise has its densest rows at one edge. A fit to these is likelier than one normal for
     all rows, and wrong; corrupted rows on one side gather at a distance, or are far off.
     """
-    residual = sample.residual(sample.rows, fit.solution.z) / fit.mixture.scale
     sides = [np.sort(side[side > NEAR]) for side in (residual, -residual)]
     fewer, more = sorted(sides, key=len)
     gross = len(more) - int(np.searchsorted(more, GROSS[0]))
