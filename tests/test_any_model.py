@@ -281,6 +281,22 @@ def test_few_flags_are_left_out_of_the_fit_only_if_that_helps_the_others(are_wro
     assert bare_is_better(rows, look, fits, settings, off) is not are_wrong
 
 
+def test_a_gain_of_few_rows_does_not_leave_others_out():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0.0, 1.0, (400, 1))
+    y = X[:, 0] + 0.1 * rng.standard_normal(400)
+    rows = Rows(X, y, np.ones(400), np.zeros(400, dtype=int), np.zeros(400, dtype=bool))
+    fits = Fits(0, None, np.arange(400), 5, predicted)
+    settings = ValueSettings(LinearRegression(), None, Hard(), 1, 1, 0.01, 0)
+    look = SimpleNamespace(finds_nothing=False, clean_share=0.98, weight=1.0 * (X[:, 0] < 0.98))
+    bare = fits.ask(LinearRegression(), rows, rows.weight)
+    toward = y - bare
+    of_few = bare + np.where(X[:, 0] < 0.1, 0.9, -0.01) * toward
+    of_all = bare + 0.1 * toward
+    assert bare_is_better(rows, look, fits, settings, of_few)
+    assert not bare_is_better(rows, look, fits, settings, of_all)
+
+
 def test_a_code_in_the_place_of_many_values_is_not_learned():
     X, y, clean, truth = curve(600, 0.4, seed=3, kind="sentinel")
     model = paced().fit(X, y)

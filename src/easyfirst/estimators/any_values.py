@@ -32,7 +32,8 @@ from easyfirst.summaries import histogram
 SHAPE_UNKNOWN = 2.0  # how much wider an interval for the share is because the shape is estimated
 MOSTLY_WRONG = 0.45  # corrupted share from which other models of the rows are as likely
 FEW_WRONG = 0.1  # corrupted share below which the bare model may be the better one
-BEYOND_CHANCE = 3.0  # standard errors by which it must be the worse one not to be taken
+BEYOND_CHANCE = 3.0  # standard errors by which it must be the worse one not to be taken,
+MOST_GAIN = 2.0  # and by so many in a count of the rows that gain: a few steep ones are not enough
 MANY_WRONG = 0.15  # corrupted share from which several models are tried as first judges
 LOPSIDED = 4.0  # scale of one side of the noise over the other's, from which they are tried too,
 BEYOND_MANY = 0.3  # and the median of clean rows where 40 % of all are wrong, all on one side
@@ -351,7 +352,8 @@ def bare_is_better(
     gain = np.abs(rows.y - bare) - np.abs(rows.y - paced)
     mean = float(np.average(gain, weights=clean))
     chance = np.sqrt(np.average(np.square(gain - mean), weights=clean) / clean.sum())
-    return bool(mean <= BEYOND_CHANCE * chance)
+    balance = float(np.average(np.sign(gain), weights=clean)) * np.sqrt(clean.sum())
+    return bool(mean <= BEYOND_CHANCE * chance or balance <= MOST_GAIN)
 
 
 def _first_judge(view: _View) -> _Judge:
