@@ -1,15 +1,16 @@
 """Where noise is not normal, a sample finds the way and few passes over all rows confirm it."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from easyfirst import SelfPacedRegressor
-from easyfirst.consensus import other_noise
+from easyfirst.consensus import confirmation, other_noise
 from easyfirst.contracts import Batch, Resident
 from easyfirst.engines import OutOfCore
-from easyfirst.local import confirming, steps
+from easyfirst.local import confirming, steps, weighing
 from easyfirst.local.confirming import Conclusion
 from easyfirst.local.design import Coordinates
 from easyfirst.local.steps import Change
@@ -103,21 +104,59 @@ def test_the_last_pass_tells_what_separate_passes_do():
     coef = np.append(np.ones(p), 0.1)
     now = Weighting(tuple(coef.tolist()), noise_rule=rule)
     change, center = Change(now, Weighting(None)), 1.25
-    found = confirming.conclude(
-        Resident(batch), Conclusion(change, 1.0, center, middle=rule), problem
-    )
+    asked = Conclusion(change, center, middle=rule)
+    found = confirming.conclude(Resident(batch), asked, problem)
     moved = Weighting((*now.coef[:-1], now.coef[-1] + center), noise_rule=rule)
     np.testing.assert_array_equal(found.counts, steps.summarize(Resident(batch), moved, problem))
     formed = steps.form(Resident(batch), change, problem)
-    np.testing.assert_array_equal(found.formed.gram, formed.gram)
+    measured = found.measured
+    np.testing.assert_array_equal(measured.gram, formed.gram)
     outer, weight, slope = steps.scatter(Resident(batch), (now, 1.0), problem)
-    np.testing.assert_array_equal(found.outer, outer)
-    assert (found.weight, found.slope) == (weight, slope)
+    np.testing.assert_array_equal(measured.outer, outer)
+    assert (measured.weight, measured.slope) == (weight, slope)
+    again = confirming.measure(Resident(batch), asked, problem)
+    np.testing.assert_array_equal(again.gram, measured.gram)
+    some = confirming.measure(Resident(batch), replace(asked, quota=1500), problem)
+    for name in ("gram", "outer", "center_slope"):
+        whole, drawn = getattr(measured, name), getattr(some, name)
+        np.testing.assert_allclose(drawn, whole, atol=0.15 * np.max(np.abs(whole)))
+    assert not measured.fourths.any()
+    design = np.column_stack([X, np.ones(3000)])
+    own = weighing.row_weights(Resident(batch), now, problem)
+    fourths = np.sum(np.square(own[:, None] * np.square(design)), axis=0)
+    np.testing.assert_allclose(some.fourths, 2.0 * fourths, rtol=0.2)
     counts, drawn = confirming.draw(Resident(batch), change, problem)
     np.testing.assert_array_equal(counts, steps.summarize(Resident(batch), now, problem))
     np.testing.assert_allclose(drawn.rhs, formed.rhs - formed.gram @ coef, atol=1e-9)
     pull, _ = steps.clean_pull(Resident(batch), (now, center), problem)
     assert found.center_pull == pytest.approx(pull, rel=1e-12)
+
+
+def rare_rows(share, seed):
+    """Rows with noise that has long tails, the last column of which says who is in a category."""
+    rng = np.random.default_rng(seed)
+    X = np.column_stack([rng.normal(size=(N, P - 1)), rng.random(N) < share])
+    return X, X @ COEF + 0.3 * rng.standard_t(3, size=N)
+
+
+@pytest.mark.parametrize(
+    ("share", "asks_all"), [(0.3, False), (0.005, True)], ids=["common", "rare"]
+)
+def test_errors_are_those_of_all_rows_where_some_would_not_tell(share, asks_all, monkeypatch):
+    X, y = rare_rows(share, seed=6)
+    asked = []
+
+    def noted(resident, message, problem):
+        asked.append(message.quota)
+        return confirming.measure(resident, message, problem)
+
+    monkeypatch.setattr(confirmation, "measure", noted)
+    monkeypatch.setattr(confirmation, "ROWS_FOR_ERRORS", 30_000)
+    errors = fitted(X, y).coef_standard_errors_
+    assert asked == ([None] * 8 if asks_all else [])
+    monkeypatch.setattr(confirmation, "ROWS_FOR_ERRORS", N)
+    whole = fitted(X, y).coef_standard_errors_
+    np.testing.assert_allclose(errors, whole, rtol=1e-12 if asks_all else 0.05)
 
 
 def test_curvature_and_slope_are_those_of_the_pull():

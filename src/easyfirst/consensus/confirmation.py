@@ -8,7 +8,8 @@ asked of a fit in the end, and moves it once more by what it saw.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -19,13 +20,17 @@ from easyfirst.consensus.rounds.common import Center, OnRound, Recorder, RoundsR
 from easyfirst.consensus.rounds.of_noise import NoiseState
 from easyfirst.consensus.solution import Solution
 from easyfirst.consensus.solvers import gram
-from easyfirst.consensus.solvers.gram import ProximalTerm, relative_range
+from easyfirst.consensus.solvers.gram import (
+    ProximalTerm,
+    is_well_conditioned,
+    relative_range,
+)
 from easyfirst.consensus.solvers.ways import Fit
 from easyfirst.consensus.starts.found import no_callback
 from easyfirst.consensus.starts.sample import Sample
 from easyfirst.consensus.statistics import Objective, StackedStatistics
 from easyfirst.contracts import Matrix, Vector
-from easyfirst.local.confirming import Conclusion, conclude, curvature, draw
+from easyfirst.local.confirming import Conclusion, Measured, conclude, curvature, draw, measure
 from easyfirst.local.steps import Change
 from easyfirst.local.weighing import NoiseRule
 from easyfirst.noise import fit_noise, likely_shares
@@ -37,6 +42,10 @@ STILL = 0.05  # standard errors: what is left beyond the last pass
 FIRST_RATE = 0.2  # of each step over the one before, as long as it is not known
 FLATTEST = 0.2  # curvature that is trusted, over that of the weighted rows
 PROX_STRENGTH = 1e-4  # pull of the last coefficients, in rows per row
+# Matrices are those of so many rows, at least, if there are more by a factor: standard errors are
+# then known to a percent or so.
+ROWS_FOR_ERRORS, ROWS_PER_COEFFICIENT, WORTH_DRAWING = 50_000, 250, 2.0
+FEWEST_OF_A_COLUMN = 400.0  # rows that a column's sum of squares is spread over
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,23 +147,21 @@ def _concluded(
 ) -> Confirmed:
     """Make the last pass, and return the fit with all that is told of it."""
     now = fleet.judged(at.coef, at.rule, shares)
-    replies = fleet.workers.map(
-        conclude,
-        [
-            Conclusion(Change(new, old), at.noise.scale, begun.offset, begun.middle)
-            for new, old in zip(now, before, strict=True)
-        ],
-        fleet.problem,
-    )
-    around = StackedStatistics.around(at.coef, begun.curve, [each.drawn for each in replies])
-    statistics = StackedStatistics.stack([each.formed for each in replies])
+    asked = _conclusions(fleet, begun, now, before)
+    replies = fleet.workers.map(conclude, asked, fleet.problem)
+    measured = _added([each.measured for each in replies])
+    if not _is_supported(measured):
+        asked = [replace(each, quota=None) for each in asked]
+        measured = _added(fleet.workers.map(measure, asked, fleet.problem))
+    drawn = [each.drawn for each in replies]
+    around = StackedStatistics.around(at.coef, begun.curve, drawn)
+    statistics = StackedStatistics.around(at.coef, measured.gram, drawn)
     solution = _solved(fleet, objective, around, at.coef)
     losses = fleet.summary(now, [each.counts for each in replies])
     found = fit_noise(losses, at.noise)
     state = replace(at, coef=solution.z, noise=found.model, kind=found.kind)
     if objective.fit_intercept and (begun.offset != 0.0 or _is_off(state, center)):
-        pull = float(np.sum([each.center_pull for each in replies]))
-        falls = np.sum([each.center_slope for each in replies], axis=0)
+        pull, falls = sum(each.center_pull for each in replies), measured.center_slope
         # The coefficients move by a last step, and the middle of the rows with them.
         moved = pull - float(falls @ (solution.z - at.coef))
         middle = begun.offset + (moved / float(falls[-1]) if falls[-1] > 0 else 0.0)
@@ -162,9 +169,47 @@ def _concluded(
     fit, pace = Fit(now, statistics, solution), noise_rounds.pace_of(at.noise)
     recorder.note(fit, pace)
     result = noise_rounds.result_of(fit, losses, pace, recorder, ended)
-    outer = np.sum([each.outer for each in replies], axis=0)
-    weight, slope = sum(each.weight for each in replies), sum(each.slope for each in replies)
-    return Confirmed(result, state, losses, Scatter(outer, weight, slope))
+    scatter = Scatter(measured.outer, measured.weight, measured.slope)
+    return Confirmed(result, state, losses, scatter)
+
+
+def _conclusions(
+    fleet: Fleet, begun: Begun, now: Weightings, before: Weightings
+) -> list[Conclusion]:
+    """Return what each batch is asked in the last pass, its part of the rows for the matrices."""
+    total, wanted = sum(fleet.n_rows), max(ROWS_FOR_ERRORS, ROWS_PER_COEFFICIENT * fleet.n_coef)
+    share = wanted / total if total > WORTH_DRAWING * wanted else None
+    return [
+        Conclusion(
+            Change(new, old),
+            begun.offset,
+            begun.middle,
+            None if share is None else int(np.ceil(share * n_rows)),
+            number,
+        )
+        for number, (new, old, n_rows) in enumerate(zip(now, before, fleet.n_rows, strict=True))
+    ]
+
+
+def _added(parts: Sequence[Measured]) -> Measured:
+    """Return the sums over all batches, in their order."""
+    names = [field.name for field in fields(Measured)]
+    return Measured(**{name: sum(getattr(part, name) for part in parts) for name in names})
+
+
+def _is_supported(measured: Measured) -> bool:
+    """Return whether each column's sum of squares, and so its error, is that of enough rows.
+
+    Of a rare category, hardly any row may be among those drawn.
+    """
+    if not np.any(measured.fourths):
+        return True
+    squares = np.square(np.diagonal(measured.gram))
+    return bool(
+        np.all(squares >= FEWEST_OF_A_COLUMN * measured.fourths)
+        and np.all(squares > 0.0)
+        and is_well_conditioned(measured.gram)
+    )
 
 
 def _is_off(at: NoiseState, center: Center) -> bool:

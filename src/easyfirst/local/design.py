@@ -304,6 +304,16 @@ class Design:
         """Return the diagonal of D'R D."""
         return self._total(lambda piece: piece.squares(row_weights[piece.rows]))
 
+    def fourths(self, row_weights: Vector) -> Vector:
+        """Return the sum of (w d**2)**2 of each column, for dense rows."""
+        total = np.zeros(self.n_coef)
+        for piece in self.pieces():
+            weights = row_weights[piece.rows]
+            parts = np.square(piece.columns[0]) * weights[:, None]
+            total[: self.n_features] += np.einsum("ij,ij->j", parts, parts)
+            total[self.n_features :] += weights @ weights
+        return total
+
     def curve(self, row_weights: Vector, direction: Vector) -> Vector:
         """Return D'R D direction, each piece while it is in cache."""
         return self._total(
