@@ -180,6 +180,8 @@ def _first_look(work: _Labels, fits: Fits, estimator: Any) -> tuple[SettledLabel
     if not noise.is_none and is_graded:
         evidence = evidence_of_pairs(told, codes, rows.weight)
         noise = noise_by_evidence(noise, evidence, told, codes, rows.weight)
+    elif noise.is_unidentified:
+        noise = noise.refused()
     right = np.asarray(softmax(without_noise(told, noise.matrix), axis=1))
     given = np.maximum(told[np.arange(codes.size), codes], LEAST_PROBABILITY)
     return work.look(right, noise), float(np.average(np.log(given), weights=rows.weight))

@@ -50,7 +50,7 @@ class Evidence:
     parameters are paid for, at a `price` each. `gathered` is how far rows are at two levels, which
     says less if some column is grained: it has few values. `levels` are those that are worth most,
     or at which rows gather; `without` is the logarithm for a curve without levels, and `curve` the
-    one that fits best with levels alike, which costs `paid`.
+    one that fits best with levels alike, which costs `paid`; `closest` fits best, whatever it costs.
     """
 
     alike: float
@@ -62,6 +62,7 @@ class Evidence:
     without: float
     curve: Curve
     paid: float
+    closest: Curve
 
     def is_beyond(self, chance: float) -> bool:
         """Return whether labels look flipped rather than left to chance."""
@@ -94,6 +95,18 @@ class Evidence:
     def has_equal_rates(self) -> bool:
         """Whether a second level is not worth what it costs."""
         return self.apart - self.alike < (2.0 - LEVELS_APART) * self.price
+
+    @property
+    def may_be_half(self) -> bool:
+        """Whether labels look flipped, and a level where most of a class are is not worth more.
+
+        A level of right labels lies there, too, where the surest rows of a class often are not of
+        it. Along a score that fits less well, misfit would look like a level.
+        """
+        if max(self.alike, self.apart) <= 0.0:
+            return False
+        gain = self.closest.beyond_half().log_likelihood - self.closest.apart().log_likelihood
+        return gain < self.price
 
     def at_level(self, high: float) -> float:
         """Return how much more probable labels are with a known level, which costs nothing."""
@@ -184,7 +197,9 @@ def evidence_of_levels(
     no_level = [curve.at_level(1.0 - LEAST_LEVEL).log_likelihood - paid for curve, paid in curves]
     without = max(without, *no_level)
     alike, alike_worth, best = _most_worth([curve.alike() for curve, _ in curves], curves)
-    apart, apart_worth, _ = _most_worth([curve.apart() for curve, _ in curves], curves)
+    all_apart = [curve.apart() for curve, _ in curves]
+    apart, apart_worth, _ = _most_worth(all_apart, curves)
+    closest = int(np.argmax([levels.log_likelihood for levels in all_apart]))
     worths = (alike_worth - price - without, apart_worth - LEVELS_APART * price - without)
     return Evidence(
         alike=worths[0],
@@ -196,6 +211,7 @@ def evidence_of_levels(
         without=without,
         curve=curves[best][0],
         paid=float(curves[best][1]),
+        closest=curves[closest][0],
     )
 
 

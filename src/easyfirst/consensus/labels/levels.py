@@ -16,6 +16,7 @@ PLACES = 400  # scores that are told apart
 STEEPEST = 30.0  # slope along a score of variance one
 STARTS = ((0.1, 0.9), (0.3, 0.7), (0.02, 0.7), (0.3, 0.98))
 STARTS_ALIKE = (0.9, 0.7)
+STARTS_BEYOND = ((0.6, 0.98), (0.8, 0.98))  # and the same for labels of the other class
 START = (2.0, 0.0)  # slope and offset
 CURVES = ((0.0, STEEPEST), (None, None))  # their limits
 
@@ -70,6 +71,18 @@ class Curve:
         both = np.vstack([[-1.0, 1.0, 0.0, 0.0], np.eye(4)[2:]])
         return self._best(
             starts, [(0.5, 1.0 - LEAST_LEVEL), *CURVES], np.array([1.0, 0.0, 0.0, 0.0]), both
+        )
+
+    def beyond_half(self) -> Levels:
+        """Return the best curve if most labels of either class are wrong."""
+        most = (0.5, 1.0 - LEAST_LEVEL)
+        least = (LEAST_LEVEL, 0.5)
+        starts = [[*start, *START] for start in STARTS_BEYOND]
+        mirrored = [[1.0 - high, 1.0 - low, *START] for low, high in STARTS_BEYOND]
+        return max(
+            self._best(starts, [most, most, *CURVES], np.zeros(4), np.eye(4)),
+            self._best(mirrored, [least, least, *CURVES], np.zeros(4), np.eye(4)),
+            key=lambda levels: levels.log_likelihood,
         )
 
     def at_level(self, high: float) -> Levels:

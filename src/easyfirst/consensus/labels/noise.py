@@ -40,7 +40,10 @@ CONTRADICTION = 0.1  # from the rate that a class has by its own rows, beyond wh
 NO_NOISE = 0.02  # rates of errors that may as well be rows that were not certain after all
 SIGNIFICANT = norm.ppf(0.95)
 SIGNAL = 2.5  # standard errors of a rank test by which the columns must tell a class
-MOST_WRONG = 0.55  # of the labels of one class, if those of others are right
+HALF = 0.5  # of the labels of either of two classes: most are right
+# Of the labels of one class, if those of others are right: from there on rows are not as certain as
+# they look, or most labels are wrong.
+MOST_WRONG = 0.55
 CERTAIN = 0.95  # probability of a class from which a row is certain,
 MOST_CERTAIN = 0.5  # and the share of such rows in each class from which all of them are counted
 SURE = 1.96  # standard errors on each side of the share of wrong labels
@@ -53,7 +56,8 @@ class LabelNoise:
 
     `variance` is that of each line's rate of errors. Only classes that are `told` by the columns
     have a rate of their own. Lines in doubt rest on too few certain rows. Where classes overlap too
-    much for wrong labels to be told, every label is right.
+    much for wrong labels to be told, every label is right. Noise that is not identified is what it
+    would be if most labels are right, which the surest rows do not say: it needs more evidence.
     """
 
     matrix: Matrix
@@ -72,6 +76,10 @@ class LabelNoise:
     def overlap(cls, n_classes: int) -> LabelNoise:
         """Return that every label is right, as far as classes that overlap let anyone tell."""
         return cls(np.eye(n_classes), np.zeros(n_classes), overlaps=True)
+
+    def refused(self) -> LabelNoise:
+        """Return that every label is taken as right, because the noise is not identified."""
+        return LabelNoise.none(len(self.matrix), is_unidentified=True)
 
     @property
     def is_none(self) -> bool:
@@ -124,12 +132,15 @@ def noise_by_evidence(
 
     Of a rare class few rows are sure, and its own rate may be far off.
     """
+    if noise.is_unidentified and not (evidence.only and evidence.only.may_be_half):
+        return noise.refused()
     if not evidence.is_enough:
         return LabelNoise.overlap(len(noise.matrix))
     if len(noise.matrix) == 2:
-        if evidence.has_equal_rates:
-            return estimate_noise(probabilities, codes, weight, alike=True)
-        return noise
+        if not evidence.has_equal_rates:
+            return replace(noise, is_unidentified=False)
+        alike = estimate_noise(probabilities, codes, weight, alike=True)
+        return alike.refused() if alike.is_unidentified else alike
     if evidence.goes_anywhere:
         noise = noise.going_anywhere(evidence.shared)
     else:
@@ -145,7 +156,8 @@ def estimate_noise(
 ) -> LabelNoise:
     """Return the noise of labels, `probabilities` being those of the given labels out of fold.
 
-    `alike`: labels of all classes are known to be wrong equally often.
+    `alike`: labels of all classes are known to be wrong equally often. Of two classes, neither has
+    more than half of its labels wrong.
     """
     n_classes = probabilities.shape[1]
     counts = np.bincount(codes, weights=weight, minlength=n_classes).astype(np.float64)
@@ -161,7 +173,10 @@ def estimate_noise(
         lines, variance, rise = _read_lines(probabilities, codes, weight, fewer, tells)
     is_told = variance > 0
     lines, variance, contradicts = _shrunk(lines, variance, rise, alike)
-    if np.any(1.0 - np.diag(lines) > MOST_WRONG):
+    is_beyond = bool(np.any(1.0 - np.diag(lines) > MOST_WRONG))
+    if n_classes == 2:
+        lines = _with_rates(lines, np.minimum(1.0 - np.diag(lines), HALF))
+    elif is_beyond:
         return LabelNoise.none(n_classes, is_unidentified=True)
     matrix = _without_traces(lines, variance)
     rates = 1.0 - np.diag(matrix)
@@ -172,7 +187,8 @@ def estimate_noise(
         share = (1.0 - LEAST_INFORMATION) / (1.0 - left)
         matrix, unsure = np.eye(n_classes) + share * (matrix - np.eye(n_classes)), variance > 0
     told = tuple(np.flatnonzero(is_told).tolist())
-    return LabelNoise(matrix, variance, told, tuple(np.flatnonzero(unsure).tolist()))
+    in_doubt = tuple(np.flatnonzero(unsure).tolist())
+    return LabelNoise(matrix, variance, told, in_doubt, is_unidentified=is_beyond)
 
 
 def _read_lines(
