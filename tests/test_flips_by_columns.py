@@ -2,12 +2,15 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score, log_loss
 
+import easyfirst
 from easyfirst import SelfPacedClassifier
 from easyfirst.consensus.labels.by_columns import noise_by_columns
+from easyfirst.estimators.label_serialization import deserialize_classifier, serialize_classifier
 
 
 def table(seed, n=3000, n_columns=6, slope=6.0):
@@ -91,6 +94,52 @@ def test_every_engine_and_batch_has_the_rates_of_rows():
     assert any("some values of the columns" in note for note in one.notes_)
     np.testing.assert_array_equal(one.coef_, two.coef_)
     np.testing.assert_array_equal(one.weights_, two.weights_)
+
+
+def test_new_rows_are_judged_by_the_rates_of_rows_like_them(tmp_path):
+    rng, X, right = table(61, n=4000)
+    model = SelfPacedClassifier(n_jobs=1).fit(X, flipped_along(rng, X[:, 2], right))
+    rng, X_new, right_new = table(62)
+    given = flipped_along(rng, X_new[:, 2], right_new)
+    wrong = given != right_new
+    judged = model.judge(X_new, given)
+    for side in (X_new[:, 2] < -1.0, X_new[:, 2] > 1.0):
+        assert np.mean(1.0 - judged.quality[side]) == pytest.approx(wrong[side].mean(), abs=0.06)
+    assert average_precision_score(wrong, 1.0 - judged.quality) > 0.95
+    by_rate = SelfPacedClassifier(n_jobs=1).fit(X_new, given)
+    assert np.mean(judged.is_wrong != ~by_rate.selected_) < 0.05
+    model.save(tmp_path / "model.safetensors", weights=False)
+    again = easyfirst.load(tmp_path / "model.safetensors")
+    np.testing.assert_array_equal(again.judge(X_new, given).quality, judged.quality)
+    thin = sp.csr_array(X_new)
+    np.testing.assert_allclose(model.judge(thin, given).quality, judged.quality, rtol=1e-12)
+    model.fit(X_new, right_new)  # with no flips: nothing is left of the rates
+    usual = SelfPacedClassifier(n_jobs=1).fit(X_new, right_new)
+    np.testing.assert_array_equal(model.judge(X, right).quality, usual.judge(X, right).quality)
+
+
+def test_batches_that_arrive_are_judged_by_the_rates_of_their_rows():
+    model, wrong = SelfPacedClassifier(n_jobs=1), np.zeros(3000, dtype=bool)
+    for seed in (63, 64):
+        rng, X, right = table(seed)
+        given = flipped_along(rng, X[:, 2], right)
+        wrong = given != right
+        model.partial_fit(X, given)
+    for side in (X[:, 2] < -1.0, X[:, 2] > 1.0):
+        assert np.mean(1.0 - model.weights_[side]) == pytest.approx(wrong[side].mean(), abs=0.06)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("rate_scale", np.zeros(6)), ("rate_errors", np.full(8, np.nan)), ("rate_middle", None)],
+)
+def test_damaged_rates_are_refused(name, value):
+    rng, X, right = table(65)
+    model = SelfPacedClassifier(n_jobs=1).fit(X, flipped_along(rng, X[:, 2], right))
+    state, arrays = serialize_classifier(model)
+    arrays[name] = arrays["rate_middle"][1:] if value is None else value
+    with pytest.raises(ValueError, match="rate"):
+        deserialize_classifier(state, arrays)
 
 
 def test_a_bad_batch_is_named_where_rates_follow_the_columns():

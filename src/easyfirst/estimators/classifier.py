@@ -344,6 +344,10 @@ class SelfPacedClassifier(
         scores = self.decision_function(X)
         return _probabilities(scores.reshape(len(scores), -1))
 
+    def _probabilities_of(self, rows: Any) -> Matrix:
+        """Return `predict_proba` of rows that were checked already."""
+        return _probabilities(self._scores(rows))
+
     def _scores(self, rows: Any) -> Matrix:
         """Return the scores of rows that were checked already, shape (rows, scores)."""
         return np.asarray(rows @ self.coef_.T + self.intercept_)
@@ -376,7 +380,7 @@ class SelfPacedClassifier(
         self.batch_clean_share_ = np.array(
             [tally.weight / tally.total if tally.total else 1.0 for tally in fitted.tallies]
         )
-        for name in NOISE_ATTRIBUTES:
+        for name in (*NOISE_ATTRIBUTES, "_rates_by_columns"):
             self.__dict__.pop(name, None)
         if fitted.noise is not None:
             self._store_noise(fitted)
@@ -391,6 +395,8 @@ class SelfPacedClassifier(
         share = 1.0 - sum(tally.weight for tally in fitted.tallies) / total
         self.corrupted_fraction_ = max(float(share), 0.0)
         self.corrupted_interval_ = fitted.noise.interval(float(share), right / right.sum())
+        if fitted.rates_by_columns is not None:
+            self._rates_by_columns = fitted.rates_by_columns
 
     def _store_rows(self, fitted: FittedLabels, source: Source, fleet: Fleet) -> None:
         """Gather what is thought of rows that are in memory."""
@@ -420,7 +426,7 @@ class SelfPacedClassifier(
             replies = fleet.workers.map(labels.chances, message, fitted.problem)
             chance = in_row_order(source, replies)
         else:
-            chance = _probabilities(self._scores(source.X))[np.arange(codes.size), codes]
+            chance = self._probabilities_of(source.X)[np.arange(codes.size), codes]
         return quality_without_evidence(chance, self.classes_.size)
 
     def _store_history(self, history: History) -> None:

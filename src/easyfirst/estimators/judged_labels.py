@@ -55,16 +55,23 @@ class JudgedLabels:
         return order[: np.count_nonzero(self.is_wrong) if top is None else top]
 
 
-def judge_new_labels(probabilities: Matrix, noise: Matrix | None, given: Vector) -> JudgedLabels:
+def judge_new_labels(
+    probabilities: Matrix, noise: Matrix | None, given: Vector, errors: Matrix | None = None
+) -> JudgedLabels:
     """Judge labels by a model's class probabilities and the noise of the labels it learned from.
 
-    Without an estimate of the noise, a label is as good as it is probable.
+    Without an estimate of the noise, a label is as good as it is probable. `errors` of two classes
+    are how often rows like each one are given the other label: they count instead of the noise.
     """
     codes = given.astype(np.intp)
     if noise is not None and np.array_equal(noise, np.eye(len(noise))):
         chance = probabilities[np.arange(codes.size), codes]
         return JudgedLabels(codes, codes, quality_without_evidence(chance, len(noise)))
-    joint = probabilities if noise is None else probabilities * noise.T[codes]
+    if errors is not None:
+        as_given = codes[:, None] == np.arange(2)
+        joint = probabilities * np.where(as_given, 1.0 - errors, errors)
+    else:
+        joint = probabilities if noise is None else probabilities * noise.T[codes]
     share = joint / np.maximum(joint.sum(axis=1, keepdims=True), 1e-300)
     return JudgedLabels(codes, np.argmax(share, axis=1), share[np.arange(codes.size), codes])
 

@@ -29,8 +29,8 @@ NOT_TOLD = (
     "label is taken as right."
 )
 BY_COLUMNS = (
-    "Labels are wrong more often for some values of the columns than for others. weights_ know by "
-    "how much; label_noise_ is the mean over all rows."
+    "Labels are wrong more often for some values of the columns than for others. weights_ and "
+    "judge know by how much; label_noise_ is the mean over all rows."
 )
 
 
@@ -45,7 +45,7 @@ def notes_of(fitted: FittedLabels, classes: NDArray[Any], counts: Vector) -> tup
         return (OVERLAP, *few)
     if not fitted.noise.told and not fitted.noise.is_unidentified:
         return (NOT_TOLD,)
-    by_columns = (BY_COLUMNS,) if fitted.has_rates_by_columns else ()
+    by_columns = () if fitted.rates_by_columns is None else (BY_COLUMNS,)
     shares = np.array([t.weight / t.total if t.total else 1.0 for t in fitted.tallies])
     return (*by_columns, *few, *notes_about_batches(shares, fitted.own_noise))
 

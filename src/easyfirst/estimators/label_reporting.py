@@ -12,6 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils.validation import check_is_fitted
 
 from easyfirst import files
+from easyfirst.contracts import Vector
 from easyfirst.estimators import validation
 from easyfirst.estimators.judged_labels import JudgedLabels, judge_new_labels
 from easyfirst.estimators.label_serialization import KIND, serialize_classifier
@@ -31,7 +32,8 @@ class LabelReportingMixin:
         """Return what the model thinks of every label, in the order of the rows.
 
         Rows of the fit keep what the fit thought of them. New ones are judged by the linear model
-        alone and the noise that was estimated; a label that was never seen is refused.
+        alone and the noise that was estimated, which may depend on the columns; a label that was
+        never seen is refused.
         """
         check_is_fitted(self)
         model: Any = self
@@ -41,8 +43,14 @@ class LabelReportingMixin:
         if known is not None and "weights_" in vars(self) and rows_digest(rows, given) == known:
             suggested = np.searchsorted(self.classes_, model.suggested_labels_)
             return JudgedLabels(given.astype(np.intp), suggested, model.weights_)
-        noise = getattr(self, "label_noise_", None)
-        return judge_new_labels(model.predict_proba(X), noise, given)
+        return self._judged_as_new(rows, given)
+
+    def _judged_as_new(self, rows: Any, given: Vector) -> JudgedLabels:
+        """Judge labels of rows that were checked already, as rows that the fit has not seen."""
+        model: Any = self
+        noise, rates = getattr(self, "label_noise_", None), vars(self).get("_rates_by_columns")
+        errors = None if rates is None else rates.errors_of(rows)
+        return judge_new_labels(model._probabilities_of(rows), noise, given, errors)
 
     def suspects(self, X: Any, y: Any = None, top: int | None = None, row_ids: Any = None) -> Any:
         """Return the rows whose labels look wrong, the worst first, each with the reason.

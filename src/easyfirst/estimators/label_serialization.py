@@ -18,6 +18,7 @@ from easyfirst.estimators.records import records_to_arrays, take
 from easyfirst.estimators.serialization import Arrays, State
 from easyfirst.estimators.settings import settings_from_json, settings_to_json
 from easyfirst.files import texts_from_array, texts_to_array
+from easyfirst.local.label_rates import Middles, RatesByColumns
 
 if TYPE_CHECKING:
     from easyfirst.estimators.classifier import SelfPacedClassifier
@@ -68,6 +69,10 @@ def serialize_classifier(model: Any, weights: bool = True) -> tuple[State, Array
     if hasattr(model, "label_noise_"):
         arrays["label_noise"] = model.label_noise_
         arrays["corrupted"] = np.array([model.corrupted_fraction_, *model.corrupted_interval_])
+    rates = vars(model).get("_rates_by_columns")
+    if rates is not None:
+        names = ("rate_middle", "rate_scale", "rate_right", "rate_errors")
+        arrays |= dict(zip(names, rates.parts, strict=True))
     if hasattr(model, "feature_names_in_"):
         arrays["feature_names"] = texts_to_array(list(model.feature_names_in_))
     if weights and "weights_" in vars(model):
@@ -103,6 +108,8 @@ def deserialize_classifier(state: Mapping[str, Any], arrays: Arrays) -> SelfPace
     )
     if "label_noise" in arrays:
         _restore_noise(model, arrays, n_classes)
+    if "rate_errors" in arrays:
+        model._rates_by_columns = _rates(arrays, n_classes, model.n_features_in_)
     if "weights" in arrays:
         model.weights_ = _shares("weights", take(arrays, "weights", np.float64, (None,)))
         model.selected_ = model.weights_ >= 0.5
@@ -120,6 +127,18 @@ def _restore_noise(model: Any, arrays: Arrays, n_classes: int) -> None:
     share, low, high = _shares("corrupted", take(arrays, "corrupted", np.float64, (3,))).tolist()
     model.label_noise_ = noise
     model.corrupted_fraction_, model.corrupted_interval_ = share, (low, high)
+
+
+def _rates(arrays: Arrays, n_classes: int, n_columns: int) -> RatesByColumns:
+    """Return rates of wrong labels that follow the columns; older files hold none."""
+    sizes = {"rate_middle": 0, "rate_scale": 0, "rate_right": 2, "rate_errors": 2}
+    middle, scale, right, rates = (
+        _finite(name, take(arrays, name, np.float64, (n_columns + more,)))
+        for name, more in sizes.items()
+    )
+    if n_classes != 2 or np.any(scale <= 0.0):
+        raise ValueError("its rates of wrong labels do not belong to its classes and columns")
+    return RatesByColumns(Middles(middle, scale), right, rates)
 
 
 def _plain_classes(classes: NDArray[Any]) -> dict[str, Any]:

@@ -12,7 +12,6 @@ from easyfirst.consensus.streams.stream import Reservoir, Stream
 from easyfirst.contracts import Matrix, Vector
 from easyfirst.estimators import validation
 from easyfirst.estimators.availability import where
-from easyfirst.estimators.judged_labels import judge_new_labels
 from easyfirst.estimators.parameters import seed
 from easyfirst.estimators.partial import take_over, watch
 from easyfirst.estimators.reporting import rows_digest
@@ -124,9 +123,7 @@ class PartialLabelsMixin:
         self.weights_, self.suggested_labels_ = np.ones(given.size), given.copy()
         if is_known.any():
             codes = np.searchsorted(self.classes_, given[is_known])
-            judged = judge_new_labels(
-                model.predict_proba(rows[is_known]), model.label_noise_, codes.astype(np.float64)
-            )
+            judged = model._judged_as_new(rows[is_known], codes.astype(np.float64))
             self.weights_[is_known] = judged.quality
             self.suggested_labels_[is_known] = self.classes_[judged.suggested]
         self.selected_ = self.weights_ >= 0.5

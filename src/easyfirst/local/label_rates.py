@@ -15,7 +15,7 @@ from scipy.special import expit
 from scipy.stats import norm
 
 from easyfirst.contracts import Matrix, Vector
-from easyfirst.local.design import row_slices
+from easyfirst.local.design import dense, row_slices
 
 FAR = 3.0  # scales of a column, beyond which it says no more
 QUARTILES = float(norm.ppf(0.75) - norm.ppf(0.25))  # how far apart they are in a normal column
@@ -72,7 +72,7 @@ class RatesByColumns:
         """Return how often a label of each class is given as the other one, for every row."""
         along = np.empty(X.shape[0])
         for rows in row_slices(X.shape[0], X.shape[1]):
-            along[rows] = self.middles.scaled(X[rows]) @ self.rates[:-2]
+            along[rows] = self.middles.scaled(dense(X[rows])) @ self.rates[:-2]
         return np.stack([MOST_RATE * expit(along + own) for own in self.rates[-2:]]).T
 
 

@@ -50,7 +50,7 @@ class Evidence:
     parameters are paid for, at a `price` each. `gathered` is how far rows are at two levels, which
     says less if some column is grained: it has few values. `levels` are those that are worth most,
     or at which rows gather; `without` is the logarithm for a curve without levels, and `curve` the
-    one that fits best with levels alike, which costs `paid`; `closest` fits best, whatever it costs.
+    one that fits best with levels alike, which costs `paid`. `closest` fits best at any cost.
     """
 
     alike: float

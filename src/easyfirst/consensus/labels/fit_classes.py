@@ -31,6 +31,7 @@ from easyfirst.consensus.rounds.common import OnRound
 from easyfirst.consensus.status import Status
 from easyfirst.contracts import EVERY_ROW, Matrix, Pace, Vector
 from easyfirst.local import labels
+from easyfirst.local.label_rates import RatesByColumns
 from easyfirst.local.labels import Labelling, LabelProblem, LabelTally
 from easyfirst.schedules import PaceSchedule
 from easyfirst.summaries import LossSummary, bin_edges
@@ -72,10 +73,10 @@ class FittedLabels:
         return self.problem.judge is not None
 
     @property
-    def has_rates_by_columns(self) -> bool:
-        """Whether rates of wrong labels follow the columns."""
+    def rates_by_columns(self) -> RatesByColumns | None:
+        """How often labels of a row are wrong, where that follows the columns."""
         judge = self.problem.judge
-        return judge is not None and judge.rates is not None
+        return None if judge is None else judge.rates
 
 
 @dataclass(eq=False)
