@@ -8,7 +8,6 @@ from easyfirst import SelfPacedRegressor
 from easyfirst.errors import NoSingleModelWarning
 
 
-@pytest.mark.filterwarnings("ignore::easyfirst.errors.NoSingleModelWarning")
 @pytest.mark.parametrize("seed", [0, 3, 5])
 def test_rows_that_agree_are_seen_around_a_plain_fit_beside_many_wrong_ones(seed):
     """Prices: skewed, curved, with noise that grows, and 70 % of them wrong by up to 600."""
@@ -17,7 +16,8 @@ def test_rows_that_agree_are_seen_around_a_plain_fit_beside_many_wrong_ones(seed
     y = 100.0 * np.exp(0.5 * X[:, 0] + 0.2 * X[:, 1] + 0.35 * rng.normal(size=8000))
     clean = y.copy()
     y[wrong] += rng.uniform(-600.0, 600.0, wrong.sum())
-    model = SelfPacedRegressor().fit(X, y)
+    with pytest.warns(NoSingleModelWarning, match=r"Only (29|3\d) % of the rows look clean"):
+        model = SelfPacedRegressor().fit(X, y)
     assert abs(model.corrupted_fraction_ - 0.7) < 0.04
     best = HuberRegressor(max_iter=1000).fit(X[~wrong], clean[~wrong])
     least = np.mean(np.abs(clean - best.predict(X)))
