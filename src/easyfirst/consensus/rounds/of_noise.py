@@ -41,7 +41,8 @@ class NoiseState:
     """Coefficients to go on from, and the noise around them.
 
     A noise that is `given` is not read off the rows again, and each of them pulls by Huber's rule.
-    The `knee` of that rule is in spreads of the noise.
+    The `knee` of that rule is in spreads of the noise, and so is the one by which the middle of the
+    clean rows is sought, if that is another.
     """
 
     coef: Vector
@@ -51,6 +52,7 @@ class NoiseState:
     is_precise: bool = False
     is_given: bool = False
     knee: float = KNEE
+    middle_knee: float | None = None
 
     @property
     def rule(self) -> NoiseRule:
@@ -186,14 +188,11 @@ def judged(fleet: Fleet, at: NoiseState, losses: LossSummary) -> Weightings:
 def clean_center(fleet: Fleet, at: NoiseState, losses: LossSummary, center: Center) -> float:
     """Return where the clean rows' residuals have their middle (Huber's), mean or median.
 
-    The median is Huber's middle with a knee of a few hundredths of the noise, sought from where
-    the histogram has it.
+    The median is Huber's middle with a knee of a few hundredths of the noise. With a close knee, it
+    is sought from where the histogram has the median.
     """
-    now = judged(fleet, at, losses)
-    if center == "middle":
-        return fleet.clean_center(now)
     now = fleet.judged(at.coef, center_rule(at, center), likely_shares(losses, at.noise))
-    if center == "mean":
+    if center == "mean" or (center == "middle" and at.middle_knee is None):
         return fleet.clean_center(now)
     return fleet.clean_center(
         now, signed_quantile(clean_mass(losses, at.noise), losses.anchor, 0.5)
@@ -203,7 +202,9 @@ def clean_center(fleet: Fleet, at: NoiseState, losses: LossSummary, center: Cent
 def center_rule(at: NoiseState, center: Center) -> NoiseRule:
     """Return how clean rows pull at their middle, their mean or their median."""
     if center == "middle":
-        return at.rule
+        if at.middle_knee is None:
+            return at.rule
+        return replace(at.rule, knee=at.middle_knee * at.noise.spread)
     knee = np.inf if center == "mean" else NARROW * at.noise.spread
     return replace(at.rule, knee=knee, is_precise=False)
 
