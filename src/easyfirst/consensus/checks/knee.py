@@ -29,7 +29,9 @@ from easyfirst.noise.fitting import CLEAR_SKEW
 CLOSE = 0.35  # spreads of the noise: three quarters as efficient as least squares on normal rows
 ROWS, PRODUCTS = 2000, 10**7  # at the most, or so many that a Gram matrix is cheap
 FEWEST = 10  # rows per coefficient from which slopes can be compared
-BY_CHANCE = 0.01  # how often slopes differ as much where the noise does not depend on X
+# How often slopes differ as much where the noise does not depend on X. The second is for noise whose
+# middle needs a close knee anyway: slopes go by the usual one only for what that saves.
+BY_CHANCE, BY_CHANCE_IF_SKEWED = 0.01, 0.2
 NONE_IS_TOLD = 0.99  # clean share from which no row to speak of is told from noise
 MOST_STEPS = 50
 STILL = 0.002  # of a spread: a step that moves predictions by less is the last
@@ -37,7 +39,7 @@ LEAST_SUPPORT = 1e-10  # of a direction, over that of the best supported one
 
 
 def with_knee(found: SampleFit, at: NoiseState) -> NoiseState:
-    """Return where to go on from, with a close knee for the slopes or the middle if they need it."""
+    """Return where to go on from, with a close knee if slopes or the middle depend on it."""
     sample = found.sample
     q, has_intercept = sample.fleet.n_coef, sample.objective.fit_intercept
     rows = spread_rows(found, max(ROWS, PRODUCTS // q**2))
@@ -57,7 +59,8 @@ def with_knee(found: SampleFit, at: NoiseState) -> NoiseState:
         return at
     if not sample.objective.is_unpenalised:  # a penalty shrinks slopes by how well they are known
         return at
-    is_by_chance = _chance(_Fit.of(table, at, KNEE), close, q - has_intercept) > BY_CHANCE
+    often = BY_CHANCE if at.middle_knee is None else BY_CHANCE_IF_SKEWED
+    is_by_chance = _chance(_Fit.of(table, at, KNEE), close, q - has_intercept) > often
     return at if is_by_chance else _cheaper(table, at, near)
 
 
