@@ -29,8 +29,8 @@ from easyfirst.noise.fitting import CLEAR_SKEW
 CLOSE = 0.35  # spreads of the noise: three quarters as efficient as least squares on normal rows
 ROWS, PRODUCTS = 2000, 10**7  # at the most, or so many that a Gram matrix is cheap
 FEWEST = 10  # rows per coefficient from which slopes can be compared
-# How often slopes differ as much where the noise does not depend on X. The second is for noise whose
-# middle needs a close knee anyway: slopes go by the usual one only for what that saves.
+# How often slopes differ as much where the noise does not depend on X. Where the middle needs a
+# close knee anyway (the second), slopes go by the usual one only for what that saves.
 BY_CHANCE, BY_CHANCE_IF_SKEWED = 0.01, 0.2
 NONE_IS_TOLD = 0.99  # clean share from which no row to speak of is told from noise
 MOST_STEPS = 50
