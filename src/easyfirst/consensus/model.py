@@ -15,7 +15,9 @@ from easyfirst.consensus.checks.diagnosis import (
     find_second_model,
 )
 from easyfirst.consensus.checks.extrapolation import far_predictions
+from easyfirst.consensus.checks.far_group import doubts_about_a_far_group
 from easyfirst.consensus.checks.knee import with_knee
+from easyfirst.consensus.checks.long_tail import doubts_about_a_long_tail
 from easyfirst.consensus.checks.misfit import Misfit, misfit_of
 from easyfirst.consensus.checks.plateau import doubts_about_a_plateau
 from easyfirst.consensus.checks.second_group import doubts_about_a_second_group
@@ -187,7 +189,7 @@ def _fit_after(
     return replace(
         counting_aside(fitted),
         history=found.fit.history.followed_by(fitted.history),
-        doubts=(*doubts, *_about_values(found), *_about_one_side(found, fitted)),
+        doubts=(*doubts, *_about_values(found), *_about_distances(found, fitted)),
         opinion=opinion,
         notes=notes_about_masses(found.masses),
         far=far_predictions(found.sample, fitted.coef),
@@ -228,13 +230,19 @@ def _about_values(found: SampleFit) -> tuple[str, ...]:
     return (*doubts_about_masses(masses), *doubts_about_a_majority(whole.rows.y, masses))
 
 
-def _about_one_side(found: SampleFit, fitted: FittedModel) -> tuple[str, ...]:
-    """Return doubts about rows that lie on one side of the fit, whether set aside or not."""
+def _about_distances(found: SampleFit, fitted: FittedModel) -> tuple[str, ...]:
+    """Return doubts about how far rows lie from the fit, whether set aside or not."""
     known = fitted.calibration
     if known is None or not may_be_second_guessed(found.sample.fleet.problem):
         return ()
-    around = found.sample, fitted.coef, known.noise, known.scale_rule
-    return (*doubts_about_a_second_group(*around), *doubts_about_a_plateau(*around))
+    noise = fitted.coef, known.noise, known.scale_rule
+    sample = found.sample
+    return (
+        doubts_about_a_far_group(found, *noise)
+        or doubts_about_a_second_group(sample, *noise)
+        or doubts_about_a_long_tail(sample, *noise)
+        or doubts_about_a_plateau(sample, *noise)
+    )
 
 
 def _misfit(found: SampleFit, opinion: Opinion, fitted: FittedModel) -> Misfit:

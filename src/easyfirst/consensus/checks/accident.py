@@ -30,6 +30,7 @@ MAJORITY = 0.5
 ROWS_TO_TELL = 3000
 MOST_FAR = 1.0 / 3.0  # of the rows: more that are far out in X are a part of the table
 SET_ASIDE = 0.05  # of the rows that are not far out: fewer may be by mistakes in X alone
+FOLLOWS = 0.5  # of how far out a row is predicted: missing it by less, it follows the others
 NEARBY, FEW_NEARBY = 12.0, 0.1  # scales, and the share of rows set aside that lies within
 NO_DOUBT = 0.02  # of the rows set aside might be clean, where these are a bump beside a gap
 FEW = 600  # rows: of more, the best of many starts is no accident,
@@ -114,9 +115,23 @@ class SetAside:
 
     @property
     def lies_far_out(self) -> bool:
-        """Whether nearly all are far out in X: mistakes in X put rows there and nowhere else."""
+        """Whether nearly all are far out in X: mistakes in X put rows there and nowhere else.
+
+        Where they are mistakes, y does not go out with X.
+        """
         counts, inside = self.counts[~self.is_far], self.is_aside[~self.is_far]
-        return self.holds_most and not counts @ inside > SET_ASIDE * float(counts.sum())
+        are_few = not counts @ inside > SET_ASIDE * float(counts.sum())
+        return self.holds_most and are_few and not self._follow_from_far_out
+
+    @property
+    def _follow_from_far_out(self) -> bool:
+        """Whether most of those far out go where they are predicted, only less closely."""
+        sample, coef = self.found.sample, self.found.fit.solution.z
+        rows = sample.part(self.rows)
+        off = sample.residual(rows, coef)
+        out = np.abs(rows.y - off - np.median((rows.y - off)[~self.is_far]))
+        far = self.is_aside & self.is_far
+        return bool(far.any()) and bool(np.median(np.abs(off[far]) / out[far]) < FOLLOWS)
 
     @property
     def is_a_bump(self) -> bool:
@@ -150,12 +165,11 @@ class SetAside:
 
     def unconfirmed(self) -> float:
         """Return the share of few rows that are set aside, if others do not confirm that."""
-        sample, fit = self.found.sample, self.found.fit
+        sample = self.found.sample
         aside = float(np.average(self.is_aside, weights=self.counts))
         if len(self.rows) > FEW or aside <= MANY:
             return 0.0
-        off = np.abs(sample.residual(sample.part(self.rows[self.is_aside]), fit.solution.z))
-        if self.holds_most and np.median(off) > BEYOND_TAILS * fit.mixture.scale:
+        if self._is_beyond_tails:
             return 0.0
         beside = self.found.beside
         if beside is not None and beside.gain > LIKELIER:
@@ -163,6 +177,18 @@ class SetAside:
         if self._is_alike(_plain_fit(sample, self.rows), aside):
             return 0.0
         return 0.0 if is_confirmed(sample, _plain_fit) else aside
+
+    @property
+    def _is_beyond_tails(self) -> bool:
+        """Whether most lie further off than any noise.
+
+        A line that a third of the rows far out in X had no say in may miss them by anything.
+        """
+        if not self.holds_most or self.is_part_of_the_table:
+            return False
+        sample, fit = self.found.sample, self.found.fit
+        off = np.abs(sample.residual(sample.part(self.rows[self.is_aside]), fit.solution.z))
+        return bool(np.median(off) > BEYOND_TAILS * fit.mixture.scale)
 
     def _is_alike(self, plain: NoiseState, aside: float) -> bool:
         """Return whether a plain fit predicts the same and sets as many rows aside."""
