@@ -1,7 +1,9 @@
 """Rows whose y is a label, judged by a classifier of any kind.
 
 The classifier says out of fold which label a row should have; from the rows that it is sure about
-follows how often labels are wrong, as for the linear classifier. A row then counts by the
+follows how often labels are wrong, as for the linear classifier. Where columns are numbers, that
+one's judge (linear models, boosters and a forest together) is asked as well, and believed if it
+finds wrong labels and knows those given about as well or better. A row then counts by the
 probability v that its label k is right, over P(given k | right k): v P(given k) is
 P(right k) P(given k | right k), so that among rows that look alike the weighted labels have the
 shares that right labels have.
@@ -25,10 +27,12 @@ from easyfirst.consensus.labels.noise import (
     estimate_noise,
     noise_by_evidence,
 )
+from easyfirst.consensus.labels.of_rows import JudgedRows, judge_rows
 from easyfirst.consensus.labels.pairs import evidence_of_pairs
 from easyfirst.consensus.status import Status
 from easyfirst.contracts import Matrix, Vector
-from easyfirst.estimators.out_of_fold import takes_weights
+from easyfirst.engines.blas import one_blas_thread
+from easyfirst.estimators.out_of_fold import as_numbers, takes_weights
 from easyfirst.estimators.paced_rows import Fits, Rows
 from easyfirst.estimators.validation import is_dense_and_numeric
 from easyfirst.local.label_judge import (
@@ -38,7 +42,12 @@ from easyfirst.local.label_judge import (
     with_reference,
     without_noise,
 )
-from easyfirst.local.labels import expected_counts, log_likelihoods, posterior
+from easyfirst.local.labels import (
+    expected_counts,
+    log_likelihoods,
+    posterior,
+    posterior_by_errors,
+)
 from easyfirst.regularizers import SelfPacedRegularizer
 
 CLEARLY = 0.02  # log-likelihood of a label by which another judge must be better
@@ -92,11 +101,18 @@ class _Labels:
         mix, offset = best_mix((), scores, noise, self.codes, self.rows.weight)
         return mixed((), scores, noise, mix, offset)
 
-    def look(self, right: Matrix, noise: LabelNoise) -> SettledLabels:
-        """Return what the labels look like by these probabilities and this noise."""
+    def look(self, right: Matrix, noise: LabelNoise, errors: Matrix | None = None) -> SettledLabels:
+        """Return what the labels look like by these probabilities and this noise.
+
+        `errors` of two classes are the rates of every row, where these differ.
+        """
         matrices, own = self._noise_of_batches(right, noise)
+        share = matrices[self.rows.batch, self.codes, self.codes]
         found = self.as_given.copy()
-        if own or not noise.is_none:
+        if errors is not None and not own:
+            found = posterior_by_errors(right, errors, self.as_given)
+            share = 1.0 - errors[np.arange(self.codes.size), self.codes]
+        elif own or not noise.is_none:
             for b, matrix in enumerate(matrices):
                 places = np.flatnonzero(self.rows.batch == b)
                 found[places] = posterior(right[places], matrix, self.as_given[places])
@@ -106,7 +122,6 @@ class _Labels:
             v = rule.weights(-np.log(np.maximum(v, 1e-300)), HALF)
         v = np.where(self.rows.trusted, 1.0, v)
         found = np.where(self.rows.trusted[:, None], self.as_given, found)
-        share = matrices[self.rows.batch, self.codes, self.codes]
         is_weighed = takes_weights(self.settings.estimator)
         pull = np.where(self.rows.trusted, v, v / share if is_weighed else v)
         sizes = np.bincount(self.rows.batch, self.rows.weight)
@@ -151,7 +166,14 @@ def settle_labels(
     judge = settings.estimator
     at, likely = _first_look(work, fits, settings.start or judge)
     in_question = bool(np.any(at.weight < 1.0)) or at.noise.overlaps
-    if in_question and settings.start is None and is_dense_and_numeric(rows.X):
+    may_ask_others = settings.start is None and is_dense_and_numeric(rows.X)
+    if may_ask_others:
+        told = _by_the_linear_judge(work, fits.seed)
+        if told is not None and told.log_likelihood(work.as_given, rows.weight) > likely - CLEARLY:
+            at = work.look(told.right, told.noise, told.errors)
+            fits.note(at.weight, _moved(rows, at.weight, np.ones(codes.size)), np.inf, 0.0)
+            return replace(at, status=fits.status(0.0, 0.0))
+    if in_question and may_ask_others:
         # Rows that a simple classifier cannot follow would pass for wrong labels, or for overlap.
         curved = HistGradientBoostingClassifier(
             max_iter=50, early_stopping=False, random_state=fits.seed
@@ -168,6 +190,16 @@ def settle_labels(
     again = work.look(right, noise)
     fits.note(again.weight, _moved(rows, again.weight, at.weight), np.inf, 0.0)
     return replace(again, status=fits.status(0.0, 0.0))
+
+
+def _by_the_linear_judge(work: _Labels, seed: int) -> JudgedRows | None:
+    """Return what the judge of the linear classifier says; None if it finds no wrong labels."""
+    X = as_numbers(work.rows.X)
+    if not np.all(np.isfinite(X)):
+        return None
+    with one_blas_thread():
+        told = judge_rows(X, work.codes, work.rows.weight, work.n_classes, seed)
+    return None if told is None or told.noise.is_none else told
 
 
 def _first_look(work: _Labels, fits: Fits, estimator: Any) -> tuple[SettledLabels, float]:

@@ -81,8 +81,8 @@ class SelfPaced(ReportingMixin, MetaEstimatorMixin, BaseEstimator):
         An estimator whose predictions judge the rows first, and which should not follow wrong
         values. For regressors, None is gradient boosting with the absolute error for X that is
         dense and numeric, and for other X `estimator` itself, with y drawn in to three standard
-        deviations. For classifiers, None is `estimator`, or gradient
-        boosting where labels look wrong to the former and the latter predicts them better.
+        deviations. For classifiers, None is `estimator`, and where X is dense and numeric the judge
+        of `SelfPacedClassifier` or gradient boosting, if they know the labels given about as well.
     regularizer
         How a row's loss becomes its weight, from `easyfirst.regularizers`. None is `Entropic()`,
         the probability that the row is clean.
@@ -116,7 +116,7 @@ class SelfPaced(ReportingMixin, MetaEstimatorMixin, BaseEstimator):
     batch_clean_share_
         Estimated share of clean rows in each batch.
     n_fits_
-        How many models were fitted in all.
+        How many models were fitted in all, those of a classifier's judge not counted.
     n_rounds_, history_, status_, pace_, doubts_, notes_
         As for `SelfPacedRegressor`.
 

@@ -147,7 +147,12 @@ def _posterior_by_columns(resident: Resident, problem: LabelProblem, as_given: M
     assert problem.judge is not None
     assert problem.judge.rates is not None
     errors = problem.judge.rates.errors_of(resident.batch.X)
-    joint = judged(resident, problem) * np.where(as_given > 0, 1.0 - errors, errors)
+    return posterior_by_errors(judged(resident, problem), errors, as_given)
+
+
+def posterior_by_errors(right: Matrix, errors: Matrix, as_given: Matrix) -> Matrix:
+    """Return the probability of each of two classes, `errors` being the rates of every row."""
+    joint = right * np.where(as_given > 0, 1.0 - errors, errors)
     return np.asarray(joint / np.maximum(joint.sum(axis=1, keepdims=True), LEAST))
 
 
