@@ -5,7 +5,9 @@ import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier
 from sklearn.compose import make_column_transformer
+from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import average_precision_score
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
@@ -214,3 +216,29 @@ def test_a_classifier_that_is_too_simple_takes_no_right_label_for_wrong():
     flagged = ~SelfPaced(LogisticRegression()).fit(X, right ^ wrong).selected_
     assert np.mean(wrong[flagged]) > 0.8
     assert np.mean(flagged[wrong]) > 0.4
+
+
+def test_the_linear_judge_finds_what_the_classifier_cannot():
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(1200, 4))
+    right = X @ [2.0, -1.0, 1.0, 0.0] > 0.0
+    wrong = rng.random(1200) < 0.2
+    y = np.where(wrong, ~right, right)
+    stump = DecisionTreeClassifier(max_depth=1)
+    model = SelfPaced(stump).fit(X, y)
+    assert np.mean(wrong[~model.selected_]) > 0.9
+    assert np.mean(~model.selected_[wrong]) > 0.7
+    # With a judge that was named, no other one is asked.
+    alone = SelfPaced(stump, start=stump).fit(X, y)
+    assert alone.n_fits_ > model.n_fits_
+    assert average_precision_score(wrong, -model.weights_) > 0.1 + average_precision_score(
+        wrong, -alone.weights_
+    )
+
+
+@pytest.mark.parametrize("odd", [np.nan, 1e300])
+def test_columns_that_the_linear_judge_cannot_take_are_left_to_the_classifier(odd):
+    X, y, wrong, _ = rings()
+    X = np.column_stack([X, np.where(np.arange(len(X)) % 50, 0.0, odd)])
+    model = SelfPaced(HistGradientBoostingClassifier(max_iter=15)).fit(X, y)
+    assert np.mean(wrong[~model.selected_]) > 0.8

@@ -194,10 +194,8 @@ def settle_labels(
 
 def _by_the_linear_judge(work: _Labels, seed: int) -> JudgedRows | None:
     """Return what the judge of the linear classifier says; None if it finds no wrong labels."""
-    X = as_numbers(work.rows.X)
-    if not np.all(np.isfinite(X)):
-        return None
     with one_blas_thread():
+        X = as_numbers(work.rows.X)
         told = judge_rows(X, work.codes, work.rows.weight, work.n_classes, seed)
     return None if told is None or told.noise.is_none else told
 

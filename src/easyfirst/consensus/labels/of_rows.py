@@ -44,9 +44,15 @@ class JudgedRows:
 def judge_rows(
     X: Matrix, codes: NDArray[np.intp], weight: Vector, n_classes: int, seed: int
 ) -> JudgedRows | None:
-    """Judge numbered labels of rows by models that have not seen them; None if rows are too few."""
-    scale = X.std(axis=0)
-    scaled = (X - X.mean(axis=0)) / np.where(scale > 0.0, scale, 1.0)
+    """Judge numbered labels of rows by models that have not seen them.
+
+    None if rows are too few, or some values missing or too large to be added up.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        scale = X.std(axis=0)
+        scaled = (X - X.mean(axis=0)) / np.where(scale > 0.0, scale, 1.0)
+    if not np.all(np.isfinite(scaled)):
+        return None
     rows = Batch(scaled, codes.astype(np.float64), weight)
     problem = LabelProblem(
         coordinates=Coordinates(fit_intercept=True),
