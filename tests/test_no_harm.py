@@ -1,7 +1,7 @@
 """The default on data that used to break it: open directions, wild rows, ties, few rows."""
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -37,7 +37,7 @@ from easyfirst.local.weighing import Problem
 from easyfirst.losses import Squared
 from easyfirst.penalties import NoPenalty
 from easyfirst.regularizers import Entropic
-from easyfirst.schedules import Calibrated
+from easyfirst.schedules import Calibrated, CalibratedPace
 from easyfirst.sources import ArraySource
 
 NATURAL = Path(__file__).resolve().parents[2] / "shared" / "data" / "uci_natural"
@@ -373,6 +373,30 @@ def test_where_no_row_is_selected_every_row_is_kept_with_a_doubt():
     assert any(
         "every row was kept" in doubt for doubt in doubts_about(result, SecondModelEvidence())
     )
+
+
+@dataclass(frozen=True)
+class RunsAway(Calibrated):
+    """A pace whose noise gets a billion times as wide in every round."""
+
+    def next(self, pace, losses):
+        found = super().next(pace, losses)
+        if not isinstance(pace, CalibratedPace):
+            return found
+        wider = replace(found.mixture, scale=1e9 * pace.mixture.scale)
+        return replace(found, mixture=wider)
+
+
+def test_a_fit_whose_noise_grows_without_end_keeps_every_row():
+    rng, X, y, bad, _ = rows(300, 3, 0.3, 0)
+    y[bad] *= 1000.0
+    problem = Problem(Coordinates(fit_intercept=True), Squared(), Entropic())
+    with Inline().open(ArraySource(X, y).partitions()) as workers:
+        fleet, objective = Fleet.meet(workers, problem), Objective(NoPenalty(), fit_intercept=True)
+        settings = RoundSettings(RunsAway(), max_rounds=12, tol=-1.0)
+        result = calibrated_rounds.run(fleet, objective, settings, lambda record: False)
+        assert np.all(fleet.weights(result.weightings)[0] == 1.0)
+    assert np.all(np.isfinite(result.solution.z))
 
 
 def test_a_second_model_with_clearly_more_rows_is_the_one_returned():

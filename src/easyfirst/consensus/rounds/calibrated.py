@@ -29,12 +29,13 @@ from easyfirst.consensus.solvers.ways import Fit, Solver, Task, around, solver_n
 from easyfirst.consensus.statistics import Objective, StackedStatistics
 from easyfirst.contracts import EVERY_ROW, Matrix, Pace, Vector
 from easyfirst.local.weighing import Whitener
-from easyfirst.schedules import Calibrated
+from easyfirst.schedules import Calibrated, CalibratedPace
 from easyfirst.summaries import LossSummary
 
 MANY_COLUMNS = 500  # beyond, a Gram matrix of the rows costs as much as hundreds of passes
 SAME_ROWS = 0.1  # share of the weight that may change before a matrix is that of other rows
 PROX_STRENGTH = 1e-4  # pull of the last coefficients, in rows per row
+RUN_AWAY = 16.0  # spreads of y: no noise around a fit of some of the rows is that wide
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,6 +250,9 @@ class _Rounds:
         return self.fleet.weightings(self._points(), self.pace)
 
     def _next_pace(self, losses: LossSummary) -> Pace:
+        if isinstance(self.pace, CalibratedPace):
+            # From round to round, a fit of few rows that no other one holds may miss them by more.
+            self.keeps_every_row |= self.pace.mixture.scale > RUN_AWAY * losses.anchor
         if self.keeps_every_row:
             return self.schedule.keep_every_row(losses)
         if not self.is_first:
