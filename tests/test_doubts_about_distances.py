@@ -51,7 +51,7 @@ def far_out(seed, n_far):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_many_rows_far_out_in_X_raise_a_doubt_and_few_do_not(seed):
+def test_many_rows_far_out_raise_a_doubt_and_few_do_not(seed):
     share, words = doubts(*far_out(seed, 25))
     assert share > 0.1
     assert "lie far out in X and look wrong" in words

@@ -388,7 +388,7 @@ class RunsAway(Calibrated):
 
 
 def test_a_fit_whose_noise_grows_without_end_keeps_every_row():
-    rng, X, y, bad, _ = rows(300, 3, 0.3, 0)
+    _, X, y, bad, _ = rows(300, 3, 0.3, 0)
     y[bad] *= 1000.0
     problem = Problem(Coordinates(fit_intercept=True), Squared(), Entropic())
     with Inline().open(ArraySource(X, y).partitions()) as workers:
