@@ -51,10 +51,8 @@ def far_out(seed, n_far):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_many_rows_far_out_raise_a_doubt_and_few_do_not(seed):
-    share, words = doubts(*far_out(seed, 25))
-    assert share > 0.1
-    assert "lie far out in X and look wrong" in words
-    share, words = doubts(*far_out(seed, 7))
-    assert 0.02 < share < 0.1
-    assert "far out in X" not in words
+def test_many_rows_far_out_are_worth_a_note_and_few_are_not(seed):
+    for n_far, is_noted in ((25, True), (7, False)):
+        model = SelfPacedRegressor(engine="inline").fit(*far_out(seed, n_far))
+        assert np.mean(~model.selected_) == pytest.approx(n_far / 150, abs=0.03)
+        assert ("lie far out in X and look wrong" in " ".join(model.notes_)) == is_noted

@@ -186,3 +186,15 @@ def test_the_usual_knee_stays_where_slopes_agree_but_for_chance(seed):
     y = X @ [1.0, -0.5, 0.5] + rng.standard_t(4, size=1500)
     theirs = HuberRegressor(epsilon=1.9).fit(X, y).coef_  # whose knee is about ours
     assert np.allclose(fitted(X, y).coef_, theirs, atol=0.02)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_block_of_shifted_rows_that_x_partly_tells_is_found_beside_a_curve(seed):
+    rng, n = np.random.default_rng(seed), 1500
+    block = np.arange(n) < 0.3 * n
+    X = rng.normal(size=(n, 4))
+    X[:, 1:3] += block[:, None] * np.array([1.0, -1.0])  # a season, say
+    y = 10.0 * X[:, 0] + 3.0 * np.maximum(X[:, 0], 0.0) ** 2 + 0.3 * rng.normal(size=n)
+    model = SelfPacedRegressor(engine="inline").fit(X, np.where(block, y + 60.0, y))
+    assert np.mean(~model.selected_[block]) > 0.9
+    assert np.mean(~model.selected_[~block]) < 0.05

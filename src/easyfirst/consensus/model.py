@@ -15,7 +15,7 @@ from easyfirst.consensus.checks.diagnosis import (
     find_second_model,
 )
 from easyfirst.consensus.checks.extrapolation import far_predictions
-from easyfirst.consensus.checks.far_group import doubts_about_a_far_group
+from easyfirst.consensus.checks.far_group import notes_about_a_far_group
 from easyfirst.consensus.checks.knee import with_knee
 from easyfirst.consensus.checks.long_tail import doubts_about_a_long_tail
 from easyfirst.consensus.checks.misfit import Misfit, misfit_of
@@ -191,7 +191,7 @@ def _fit_after(
         history=found.fit.history.followed_by(fitted.history),
         doubts=(*doubts, *_about_values(found), *_about_distances(found, fitted)),
         opinion=opinion,
-        notes=notes_about_masses(found.masses),
+        notes=(*notes_about_masses(found.masses), *_about_far_rows(found, fitted)),
         far=far_predictions(found.sample, fitted.coef),
         misfit=_misfit(found, opinion, fitted),
         growing=() if opinion.is_preferred else asked.second_model.between,
@@ -235,14 +235,20 @@ def _about_distances(found: SampleFit, fitted: FittedModel) -> tuple[str, ...]:
     known = fitted.calibration
     if known is None or not may_be_second_guessed(found.sample.fleet.problem):
         return ()
-    noise = fitted.coef, known.noise, known.scale_rule
-    sample = found.sample
+    around = found.sample, fitted.coef, known.noise, known.scale_rule
     return (
-        doubts_about_a_far_group(found, *noise)
-        or doubts_about_a_second_group(sample, *noise)
-        or doubts_about_a_long_tail(sample, *noise)
-        or doubts_about_a_plateau(sample, *noise)
+        doubts_about_a_second_group(*around)
+        or doubts_about_a_long_tail(*around)
+        or doubts_about_a_plateau(*around)
     )
+
+
+def _about_far_rows(found: SampleFit, fitted: FittedModel) -> tuple[str, ...]:
+    """Return notes about rows that are set aside far out in X."""
+    known = fitted.calibration
+    if known is None or not may_be_second_guessed(found.sample.fleet.problem):
+        return ()
+    return notes_about_a_far_group(found, fitted.coef, known.noise, known.scale_rule)
 
 
 def _misfit(found: SampleFit, opinion: Opinion, fitted: FittedModel) -> Misfit:

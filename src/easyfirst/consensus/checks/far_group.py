@@ -1,7 +1,8 @@
 """Whether many of the rows that were set aside lie far out in X, as a part of the table would.
 
-Mistakes in X put single rows far out. Where a tenth of all rows is there and does not follow the
-others, y may depend on X otherwise there: a curve, other units, another kind of row.
+Mistakes in X put rows far out. Where a tenth of all rows is there and does not follow the others,
+y may as well depend on X otherwise there: a curve, another kind of row. Nothing in the rows tells
+which it is, so that this is no reason to doubt the fit of the others.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from easyfirst.noise import NoiseModel, ScaleRule
 LEAST_SHARE = 0.1
 
 
-def doubts_about_a_far_group(
+def notes_about_a_far_group(
     found: SampleFit, coef: Vector, noise: NoiseModel, rule: ScaleRule
 ) -> tuple[str, ...]:
-    """Return a doubt where a tenth of the rows is far out in X and set aside."""
+    """Return a note where a tenth of the rows is far out in X and set aside."""
     sample = found.sample
     if found.far is None:
         return ()

@@ -15,7 +15,7 @@ from easyfirst.contracts import Vector
 from easyfirst.noise import NoiseModel, ScaleRule
 
 LEAST_SHARE, LEAST_ROWS = 0.1, 5  # of rows set aside
-NEAR = 6.0  # scales of the noise: where most of a tail lies
+NEAR = 4.5  # scales of the noise: where most of a tail lies
 LESS_NEAR = 8.0  # likewise, if rows get fewer with the distance: half of them lie
 FALLING = 0.45  # of the way to the last tenth. It is .3 for an exponential tail, and .56 if even
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from easyfirst.calibration import ROUNDING, CleanMixture
+from easyfirst.consensus.checks.beside_a_group import start_beside_a_group
 from easyfirst.consensus.checks.extrapolation import CAP
 from easyfirst.consensus.robust.huber import (
     huber,
@@ -81,7 +82,9 @@ class RobustRows:
         """
         design, y = self.design, self.y
         first = least_absolute_deviations(design, y, self.counts)
-        at = self._evenly_around(huber(design, y, first, self.counts), kind)
+        first = huber(design, y, first, self.counts)
+        beside = start_beside_a_group(design, y, self.counts, first)
+        at = self._evenly_around(first if beside is None else beside, kind)
         if at.noise.spread <= rounding_of(self.sample):
             return self._beside_exact_rows(at)
         for step in range(MOST_STEPS):

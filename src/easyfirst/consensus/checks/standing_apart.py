@@ -40,13 +40,18 @@ def _bumps(found: SampleFit, weights: Vector, times: float) -> Iterator[NDArray[
     if float(np.average(weights, weights=sample.counts)) < MAJORITY:
         return
     residual = sample.residual(sample.rows, fit.solution.z) / fit.mixture.scale
+    yield from bumps(residual, sample.counts, times)
+
+
+def bumps(residual: Vector, counts: Vector, times: float) -> Iterator[NDArray[np.bool_]]:
+    """Yield likewise rows by their residuals, in scales of the fit."""
     for side in (residual, -residual):
         out = side >= BUMPS[0]
         shell = np.full(side.size, -1)
         shell[out] = np.floor(np.log(side[out] / BUMPS[0]) / np.log(BUMPS[1])).astype(np.intp)
         if not out.any():
             continue
-        rows = np.bincount(shell[out], sample.counts[out]) / sample.counts.sum()
+        rows = np.bincount(shell[out], counts[out]) / counts.sum()
         is_bump = (rows >= BUMP) & (rows >= times * np.minimum.accumulate(rows))
         if np.any(is_bump):
             first = int(np.argmax(is_bump))
