@@ -532,6 +532,8 @@ def main() -> None:
     lines = []
     seeds = range(arguments.first, arguments.first + arguments.seeds)
     results = Results.read(arguments.results)
+    if arguments.known and not arguments.results.exists():
+        parser.error(f"--known shows what {arguments.results} holds, and there is no such file")
     parts = [lines_of(names, seeds, arguments.rows, results, arguments.known)]
     if not arguments.only:
         parts.append(misses(names, seeds, arguments.rows, results))

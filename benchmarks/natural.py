@@ -45,7 +45,7 @@ other splits 9 to 35). Solar has one value of y in 83 percent of the rows, and a
 ## Tables of R's packages
 
 The tables above were looked at while the default was made. `python benchmarks/r_tables.py FOLDER`
-predicts up to two columns of every data frame of 80 to 4,000 rows that comes with some 250 R
+predicts up to two columns of every data frame of 80 to 4,000 rows that comes with some 160 R
 packages (one split each), most of which nobody has looked at: 1,612 targets, among them many
 that no linear model is for (numbers of persons, years, identities that hold in a part of the rows).
 

@@ -126,12 +126,14 @@ class SetAside:
     @property
     def _follow_from_far_out(self) -> bool:
         """Whether most of those far out go where they are predicted, only less closely."""
-        sample, coef = self.found.sample, self.found.fit.solution.z
+        sample, far = self.found.sample, self.is_aside & self.is_far
+        if not far.any() or self.is_far.all():
+            return False
         rows = sample.part(self.rows)
-        off = sample.residual(rows, coef)
-        out = np.abs(rows.y - off - np.median((rows.y - off)[~self.is_far]))
-        far = self.is_aside & self.is_far
-        return bool(far.any()) and bool(np.median(np.abs(off[far]) / out[far]) < FOLLOWS)
+        off = sample.residual(rows, self.found.fit.solution.z)
+        predicted = rows.y - off
+        out = np.abs(predicted - np.median(predicted[~self.is_far]))
+        return bool(np.mean(np.abs(off[far]) < FOLLOWS * out[far]) > MAJORITY)
 
     @property
     def is_a_bump(self) -> bool:
