@@ -5,6 +5,8 @@ import pytest
 from sklearn.linear_model import HuberRegressor
 
 from easyfirst import SelfPacedRegressor
+from easyfirst.consensus.checks.beside_a_group import start_beside_a_group
+from easyfirst.consensus.robust.huber import huber, least_absolute_deviations
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -198,3 +200,14 @@ def test_a_block_of_shifted_rows_that_x_partly_tells_is_found_beside_a_curve(see
     model = SelfPacedRegressor(engine="inline").fit(X, np.where(block, y + 60.0, y))
     assert np.mean(~model.selected_[block]) > 0.9
     assert np.mean(~model.selected_[~block]) < 0.05
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_plain_fits_do_not_begin_at_one_half_of_two(seed):
+    rng, n = np.random.default_rng(seed), 1500
+    X = rng.normal(size=(n, 3))
+    other_kind = X[:, 1] + 0.5 * rng.normal(size=n) > 0.1
+    y = X[:, 0] + 0.2 * rng.normal(size=n) + 20.0 * other_kind
+    design, counts = np.column_stack([X, np.ones(n)]), np.ones(n)
+    plain = huber(design, y, least_absolute_deviations(design, y, counts), counts)
+    assert start_beside_a_group(design, y, counts, plain) is None
