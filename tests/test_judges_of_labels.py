@@ -99,3 +99,28 @@ def test_where_labels_say_nothing_all_models_count_alike_and_those_mixed_before_
     np.testing.assert_array_equal(offset, 0.0)
     mix, _ = best_mix(told, own, symmetric(0.2), codes, nothing)
     np.testing.assert_allclose(mix, [0.5, 0.5, 0.0])
+
+
+def test_a_class_whose_rows_are_all_alike_is_judged():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((400, 3)), np.arange(400) % 2
+    X[y == 1] = X[1]  # all in one fold: without it there is one class
+    model = SelfPacedClassifier(n_jobs=1).fit(X, y)
+    assert model.score(X, y) > 0.8  # a plane beside a point amid the others
+    assert model.selected_.all()
+
+
+def test_smooth_models_know_classes_in_shells_beside_many_flips(monkeypatch):
+    rng = np.random.default_rng(1)
+    right = rng.random(1500) < 0.5
+    X = rng.standard_normal((1500, 10)) * np.where(right, 1.8, 1.0)[:, None]
+    given = right ^ (rng.random(1500) < 0.4)
+
+    def told():
+        model = SelfPacedClassifier(n_jobs=1).fit(X, given)
+        return roc_auc_score(given == right, model.weights_)
+
+    with_all = told()
+    monkeypatch.setattr(judging, "smooth_models", lambda folds: ())
+    assert with_all > 0.94
+    assert told() < with_all - 0.02

@@ -20,7 +20,7 @@ from scipy.special import softmax
 
 from easyfirst.contracts import Batch, Matrix, Vector
 from easyfirst.local.design import dense, row_slices
-from easyfirst.local.label_rates import RatesByColumns
+from easyfirst.local.label_rates import Middles, RatesByColumns
 
 FOLDS = 5
 LEAST_PROBABILITY = 0.002  # a flexible model is never believed to be surer
@@ -66,6 +66,34 @@ class Forest:
     def _scaled(self, X: Matrix) -> Matrix:
         with np.errstate(over="ignore"):
             return np.clip((X - self.middle) / self.scale, -FARTHEST, FARTHEST)
+
+
+@dataclass(frozen=True, eq=False)
+class OneClass:
+    """What knows of one class alone."""
+
+    classes_: NDArray[np.intp]
+
+    def predict_proba(self, X: Matrix) -> Matrix:
+        """Return that every row is of that class."""
+        return np.ones((len(X), 1))
+
+
+@dataclass(frozen=True, eq=False)
+class KernelMachine:
+    """A model of columns around their middles: distances need scales, and no row far out."""
+
+    middles: Middles
+    machine: Any
+
+    @property
+    def classes_(self) -> NDArray[np.intp]:
+        """The numbers of the classes that were seen."""
+        return np.asarray(self.machine.classes_)
+
+    def predict_proba(self, X: Matrix) -> Matrix:
+        """Return the probability of each class for every row."""
+        return np.asarray(self.machine.predict_proba(self.middles.scaled(X)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,10 +1,10 @@
 """Making the judge of labels, on a sample of the rows.
 
-Flexible models (gradient boosting and, where labels look wrong, a forest) and the linear one are
-fitted without each fold in turn, and mixed so that the labels given are most probable. What they
-say out of fold tells how noisy the labels are; then the linear model is fitted anew with that noise
-inside its likelihood, and mixed with what was said before, the noise taken out. No model has to be
-right alone.
+Flexible models (gradient boosting and, where labels look wrong, smoother ones) and the linear one
+are fitted without each fold in turn, and mixed so that the labels given are most probable. What
+they say out of fold tells how noisy the labels are; then the linear model is fitted anew with that
+noise inside its likelihood, and mixed with what was said before, the noise taken out. No model has
+to be right alone.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from easyfirst.consensus.labels.models import (
     COMPARED,
     Folds,
     boosters,
-    forests,
     line,
     lines,
     lines_through_noise,
+    smooth_models,
 )
 from easyfirst.consensus.labels.noise import (
     LEAST_ROWS,
@@ -74,7 +74,7 @@ def judge_labels(
     noise = estimate_noise(given.seen, codes, weight)
     by_columns = None
     if not _are_clearly_right(noise):
-        given = given.with_forests(folds)
+        given = given.with_smooth_models(folds)
         noise = estimate_noise(given.seen, codes, weight)
     # Where the surest rows are right, others that are not may as well be left to chance.
     if not _are_clearly_right(noise):
@@ -139,12 +139,12 @@ class _GivenLabels:
         fitted = boosters(folds, own)
         return cls._of(folds, (fitted,) if fitted else (), (), own, of_given)
 
-    def with_forests(self, folds: Folds) -> _GivenLabels:
-        """Return what all say if forests are asked as well, where they know more."""
-        fitted = forests(folds)
+    def with_smooth_models(self, folds: Folds) -> _GivenLabels:
+        """Return what all say if models that follow single labels less are asked as well."""
+        fitted = smooth_models(folds)
         if not fitted:
             return self
-        flexible = (*self.flexible, fitted)
+        flexible = (*self.flexible, *fitted)
         return self._of(folds, flexible, self.told, self.own, self.blend.lines)
 
     @classmethod

@@ -1,7 +1,8 @@
 """Models of labels, each fitted without one fold of a sample, so that they judge rows unseen.
 
-Boosters know most where few labels are wrong, forests of random trees where many are and rows are
-few: the mean over many trees that each know little follows single labels less.
+Boosters know most where few labels are wrong. Where many are and rows are few, models that follow
+single labels less know more: the mean over many trees that each know little, boosters that take
+short steps with small trees, and a logistic regression of how near rows are to some of the rows.
 """
 
 from __future__ import annotations
@@ -12,9 +13,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial.distance import pdist
 from scipy.special import logit
 from scipy.stats import chi2
 from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier
+from sklearn.kernel_approximation import Nystroem
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
 from threadpoolctl import threadpool_limits
 
 from easyfirst.consensus.labels.levels import Curve, scaled
@@ -23,7 +28,14 @@ from easyfirst.consensus.labels.mixing import log_likelihood
 from easyfirst.contracts import Batch, Matrix, Resident, Spread, Step, Vector
 from easyfirst.local import labels
 from easyfirst.local.design import Coordinates, dense
-from easyfirst.local.label_judge import FOLDS, Forest, class_probabilities
+from easyfirst.local.label_judge import (
+    FOLDS,
+    Forest,
+    KernelMachine,
+    OneClass,
+    class_probabilities,
+)
+from easyfirst.local.label_rates import Middles
 from easyfirst.local.labels import LabelProblem
 from easyfirst.local.steps import some_rows
 from easyfirst.workers import ResidentWorkers
@@ -32,8 +44,14 @@ COLUMNS_FOR_TREES = 1_000  # beyond, the linear model judges alone
 COLUMNS_PER_SPLIT = 100  # that a booster looks at
 TREES, TREES_OF_ALL_CLASSES = 30, 500
 LEARNING_RATE = 0.15
+SHORT_STEPS = {"learning_rate": 0.05, "max_leaf_nodes": 8, "l2_regularization": 20.0}
+MORE_TREES = 2  # for short steps
+PART_OF_COLUMNS = 0.5  # that each of their splits looks at
 TREES_IN_FOREST = 50
 LEAST_IN_LEAF, LEAVES = 5, 200  # of a tree in a forest: rows, and about how many there may be
+ROWS_TO_BE_NEAR_TO = 200
+NARROW = 3.0  # how fast nearness falls, over the usual squared distance of two rows
+LARGEST_COEFFICIENTS = 0.3  # of nearness, as the C of a logistic regression
 # Of the sample: from there on boosters must show that they are needed, and know enough alone.
 ROWS_TO_DO_WITHOUT = 10_000
 CHANCE = 0.05  # that they are fitted although they are not
@@ -101,29 +119,36 @@ def _levelled(own: Matrix, codes: NDArray[np.intp], weight: Vector) -> Matrix:
     return np.stack([-half, half]).T
 
 
-def booster(folds: Folds, number: int) -> Any:
+def booster(folds: Folds, number: int, **others: Any) -> Any:
     """Return a booster of the labels as given, fitted without one fold."""
     X, codes, weight = folds.without(number)
+    if np.all(codes == codes[0]):  # all rows of the others are alike, and in that fold
+        return OneClass(codes[:1])
+    settings = {
+        "learning_rate": LEARNING_RATE,
+        "max_iter": max(min(TREES, TREES_OF_ALL_CLASSES // folds.n_classes), 10),
+        "max_leaf_nodes": 15,
+        "min_samples_leaf": min(max(20, codes.size // 100), max(2, codes.size // 10)),
+        "l2_regularization": 5.0,
+        "max_features": min(1.0, COLUMNS_PER_SPLIT / X.shape[1]),
+    }
     model = HistGradientBoostingClassifier(
-        learning_rate=LEARNING_RATE,
-        max_iter=max(min(TREES, TREES_OF_ALL_CLASSES // folds.n_classes), 10),
-        max_leaf_nodes=15,
-        min_samples_leaf=min(max(20, codes.size // 100), max(2, codes.size // 10)),
-        l2_regularization=5.0,
-        max_features=min(1.0, COLUMNS_PER_SPLIT / X.shape[1]),
-        early_stopping=False,
-        random_state=folds.seed,
+        **(settings | others), early_stopping=False, random_state=folds.seed
     )
     # Sums of several threads would depend on their number.
     with threadpool_limits(limits=1, user_api="openmp"):
         return model.fit(X, codes, sample_weight=weight)
 
 
-def forests(folds: Folds) -> tuple[Forest, ...]:
-    """Return a forest for every fold, or none where rows are so many that boosters are enough."""
+def smooth_models(folds: Folds) -> tuple[tuple[Any, ...], ...]:
+    """Return models that follow single labels less: of each kind, one for every fold.
+
+    None where rows are so many that boosters are enough.
+    """
     if folds.rows.n_features > COLUMNS_FOR_TREES or folds.codes.size >= ROWS_TO_DO_WITHOUT:
         return ()
-    return tuple(_forest(folds, number) for number in range(FOLDS))
+    kinds = (_forest, _short_steps, _kernel_machine)
+    return tuple(tuple(kind(folds, number) for number in range(FOLDS)) for kind in kinds)
 
 
 def _forest(folds: Folds, number: int) -> Forest:
@@ -137,6 +162,41 @@ def _forest(folds: Folds, number: int) -> Forest:
         random_state=folds.seed,
     )
     return Forest.of(trees, X, codes, weight)
+
+
+def _short_steps(folds: Folds, number: int) -> Any:
+    """Return a booster of many small trees, fitted without one fold."""
+    n_rows = int(np.count_nonzero((folds.fold != number) & (folds.weight > 0)))
+    most = max(min(TREES, TREES_OF_ALL_CLASSES // folds.n_classes), 10)
+    return booster(
+        folds,
+        number,
+        max_iter=MORE_TREES * most,
+        min_samples_leaf=min(max(20, n_rows // 50), max(2, n_rows // 10)),
+        max_features=min(PART_OF_COLUMNS, COLUMNS_PER_SPLIT / folds.rows.n_features),
+        **SHORT_STEPS,
+    )
+
+
+def _kernel_machine(folds: Folds, number: int) -> KernelMachine | OneClass:
+    """Return a logistic regression of how near rows are to some rows, fitted without one fold."""
+    X, codes, weight = folds.without(number)
+    if np.all(codes == codes[0]):
+        return OneClass(codes[:1])
+    middles = Middles.of(X)
+    columns = middles.scaled(X)
+    order = np.random.default_rng(folds.seed).permutation(len(X))
+    apart = float(np.median(pdist(columns[order[:ROWS_TO_BE_NEAR_TO]], "sqeuclidean")))
+    nearness = Nystroem(
+        gamma=NARROW / apart if apart > 0.0 else 1.0,
+        n_components=min(ROWS_TO_BE_NEAR_TO, len(X)),
+        random_state=folds.seed,
+    )
+    line = LogisticRegression(C=LARGEST_COEFFICIENTS, max_iter=1000)
+    machine = make_pipeline(nearness, line)
+    return KernelMachine(
+        middles, machine.fit(columns, codes, logisticregression__sample_weight=weight)
+    )
 
 
 def lines(folds: Folds, step: Step, message: Any, start: Matrix) -> tuple[Matrix, ...]:
