@@ -114,7 +114,7 @@ def test_smooth_models_know_classes_in_shells_beside_many_flips(monkeypatch):
     rng = np.random.default_rng(1)
     right = rng.random(1500) < 0.5
     X = rng.standard_normal((1500, 10)) * np.where(right, 1.8, 1.0)[:, None]
-    given = right ^ (rng.random(1500) < 0.4)
+    given = right ^ (rng.random(1500) < 0.3)
 
     def told():
         model = SelfPacedClassifier(n_jobs=1).fit(X, given)
@@ -122,5 +122,5 @@ def test_smooth_models_know_classes_in_shells_beside_many_flips(monkeypatch):
 
     with_all = told()
     monkeypatch.setattr(judging, "smooth_models", lambda folds: ())
-    assert with_all > 0.94
-    assert told() < with_all - 0.02
+    assert with_all > 0.93
+    assert told() < with_all - 0.05

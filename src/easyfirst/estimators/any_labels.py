@@ -2,8 +2,8 @@
 
 The classifier says out of fold which label a row should have; from the rows that it is sure about
 follows how often labels are wrong, as for the linear classifier. Where columns are numbers, that
-one's judge (linear models, boosters and a forest together) is asked as well, and believed if it
-finds wrong labels and knows those given about as well or better. A row then counts by the
+one's judge (linear models, boosters and smoother models together) is asked as well, and believed if
+it finds wrong labels and knows those given about as well or better. A row then counts by the
 probability v that its label k is right, over P(given k | right k): v P(given k) is
 P(right k) P(given k | right k), so that among rows that look alike the weighted labels have the
 shares that right labels have.
