@@ -178,8 +178,9 @@ def _fit_after(
         elif by_sample is None:
             begun = found.start(fleet)
             result = calibrated_rounds.run(fleet, objective, settings, on_round, begun)
+            kind = opinion.accident.kind
             fitted = with_its_noise(
-                fleet, objective, result, around, ending, on_round, ahead, found
+                fleet, objective, result, around, ending, on_round, ahead, found, kind
             )
         else:
             fitted = by_sample

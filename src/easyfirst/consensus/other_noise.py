@@ -20,7 +20,7 @@ from easyfirst.consensus.rounds.of_noise import NoiseState
 from easyfirst.consensus.starts.found import SampleFit
 from easyfirst.consensus.starts.search import first_size
 from easyfirst.consensus.statistics import Objective
-from easyfirst.noise import ScaleRule, fit_noise, normal_fits
+from easyfirst.noise import Kind, ScaleRule, fit_noise, normal_fits
 
 MUCH_WIDER = 2.0  # noise than the one that rounds began with: it is that of other rows
 MOVED = 1.5  # standard errors per coefficient: the same,
@@ -39,12 +39,16 @@ def with_its_noise(
     on_round: OnRound,
     ahead: SampleAhead | None,
     found: SampleFit | None = None,
+    kind: Kind | None = None,
 ) -> FittedModel:
-    """Read the noise off the residuals of calibrated rounds, and go on where it says so."""
+    """Read the noise off the residuals of calibrated rounds, and go on where it says so.
+
+    `kind` is that of the noise around the fit where the rounds began, if it was looked at.
+    """
     if not result.is_calibrated:
         return concluded(fleet, objective, result, ending)
     mixture = result.mixture
-    seen = NoiseSeen.at(fleet, result, around)
+    seen = NoiseSeen.at(fleet, result, around, kind)
     if seen is None:
         return by_mixture(fleet, objective, result, mixture, ending)
     if not seen.leads(fleet, objective):
@@ -70,7 +74,13 @@ class NoiseSeen:
     is_other: bool  # whether only the corrupted part differs from what was thought
 
     @classmethod
-    def at(cls, fleet: Fleet, result: RoundsResult, around: NoiseState | None) -> NoiseSeen | None:
+    def at(
+        cls,
+        fleet: Fleet,
+        result: RoundsResult,
+        around: NoiseState | None,
+        kind: Kind | None = None,
+    ) -> NoiseSeen | None:
         """Look at the residuals of a fit; None if they are as its pace takes them to be."""
         losses, mixture = result.known_losses, result.mixture
         keeps_all = result.pace.value == np.inf or not may_be_second_guessed(fleet.problem)
@@ -84,9 +94,12 @@ class NoiseSeen:
             return None
         if around is not None and not fits:
             return cls(around, result, is_other=False)
+        # Noise with long tails or skew may fit as well, and no row be wrong.
+        if fits and kind is not None and _is_beside_steps(kind):
+            return None
         read = fit_noise(losses, mixture)
-        if fits and read.kind.zones is not None and not read.kind.has_bump:
-            return None  # but noise with long tails or skew may fit as well, and no row be wrong
+        if fits and _is_beside_steps(read.kind):
+            return None
         state = NoiseState(result.solution.z, read.model, ScaleRule.even(), read.kind)
         # Only the corrupted part differs from what was thought: weights by it are better.
         return cls(state, result, is_other=read.model.is_normal)
@@ -113,6 +126,10 @@ class NoiseSeen:
         rows = self.result.statistics.weight.sum()
         is_far = moved > known**2 * max(MOVED**2 * step.size, MOVED_OF_NOISE**2 * rows)
         return self.is_other and bool(wide > MUCH_WIDER * known or is_far)
+
+
+def _is_beside_steps(kind: Kind) -> bool:
+    return kind.zones is not None and not kind.has_bump
 
 
 @dataclass(frozen=True, eq=False)

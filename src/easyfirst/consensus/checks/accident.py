@@ -25,6 +25,7 @@ from easyfirst.consensus.starts.asked_rows import thinned
 from easyfirst.consensus.starts.found import SampleFit
 from easyfirst.consensus.starts.sample import Sample
 from easyfirst.contracts import Vector
+from easyfirst.noise import Kind
 
 MAJORITY = 0.5
 ROWS_TO_TELL = 3000
@@ -46,11 +47,13 @@ AS_MANY = 0.02  # and sets aside as many, is the same
 class Accident:
     """Why the rows set aside may be right: X tells them, or other rows do not confirm the fit.
 
-    `unconfirmed` is the share of rows that an unconfirmed fit sets aside.
+    `unconfirmed` is the share of rows that an unconfirmed fit sets aside. `kind` is that of the
+    noise around the fit, if it was looked at.
     """
 
     telling: Telling = field(default_factory=Telling)
     unconfirmed: float = 0.0
+    kind: Kind | None = None
 
     @property
     def is_likely(self) -> bool:
@@ -64,7 +67,11 @@ def accident_of(found: SampleFit, rows: NDArray[np.intp]) -> Accident:
     if not aside.may_be_right:
         return Accident()
     telling = aside.telling()
-    return Accident(telling, 0.0 if telling.is_clear else aside.unconfirmed())
+    if telling.is_clear or not aside.is_to_be_confirmed:
+        return Accident(telling)
+    kind = aside.kind
+    is_alike = aside.has_a_plain_fit_alike(kind) or is_confirmed(found.sample, _plain_fit)
+    return Accident(telling, 0.0 if is_alike else aside.share, kind)
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,20 +172,24 @@ class SetAside:
         rows, X = rows[inside], X[inside]
         return telling_of(X, self.weights[rows] < 0.5, sample.counts[rows])
 
-    def unconfirmed(self) -> float:
-        """Return the share of few rows that are set aside, if others do not confirm that."""
-        sample = self.found.sample
-        aside = float(np.average(self.is_aside, weights=self.counts))
-        if len(self.rows) > FEW or aside <= MANY:
-            return 0.0
-        if self._is_beyond_tails:
-            return 0.0
+    @cached_property
+    def share(self) -> float:
+        """The share of the rows that is set aside."""
+        return float(np.average(self.is_aside, weights=self.counts))
+
+    @property
+    def is_to_be_confirmed(self) -> bool:
+        """Whether many of few rows are set aside, which noise with tails may explain as well."""
+        if len(self.rows) > FEW or self.share <= MANY or self._is_beyond_tails:
+            return False
         beside = self.found.beside
-        if beside is not None and beside.gain > LIKELIER:
-            return 0.0
-        if self._is_alike(_plain_fit(sample, self.rows), aside):
-            return 0.0
-        return 0.0 if is_confirmed(sample, _plain_fit) else aside
+        return beside is None or beside.gain <= LIKELIER
+
+    @property
+    def kind(self) -> Kind:
+        """The kind of even noise around the fit."""
+        table = RobustRows.of(self.found.sample, self.rows)
+        return table.kind_around(self.found.fit.solution.z)
 
     @property
     def _is_beyond_tails(self) -> bool:
@@ -192,18 +203,22 @@ class SetAside:
         off = np.abs(sample.residual(sample.part(self.rows[self.is_aside]), fit.solution.z))
         return bool(np.median(off) > BEYOND_TAILS * fit.mixture.scale)
 
-    def _is_alike(self, plain: NoiseState, aside: float) -> bool:
-        """Return whether a plain fit predicts the same and sets as many rows aside."""
+    def has_a_plain_fit_alike(self, kind: Kind) -> bool:
+        """Return whether a plain fit predicts the same and sets as many rows aside.
+
+        Where it predicts the same, the kind of noise around it is the one around the fit found.
+        """
         table, fit = RobustRows.of(self.found.sample, self.rows), self.found.fit
+        plain = table.huber_fit(None if kind.has_bump else kind)  # a plain fit knows of no bump
         moved = np.sqrt(np.mean(np.square(table.design @ (plain.coef - fit.solution.z))))
         scale = plain.scale_rule.of(table.X)
         posterior = plain.noise.posterior((table.y - table.design @ plain.coef) / scale)
         by_plain = float(np.average(posterior < 0.5, weights=self.counts))
-        return bool(moved < ALIKE * fit.mixture.scale) and abs(by_plain - aside) < AS_MANY
+        return bool(moved < ALIKE * fit.mixture.scale) and abs(by_plain - self.share) < AS_MANY
 
 
-def _plain_fit(sample: Sample, rows: NDArray[np.intp] | None = None) -> NoiseState:
-    return RobustRows.of(sample, np.arange(sample.n_samples) if rows is None else rows).huber_fit()
+def _plain_fit(sample: Sample) -> NoiseState:
+    return RobustRows.of(sample, np.arange(sample.n_samples)).huber_fit()
 
 
 # What shows that rows set aside are wrong; each stands for itself, in no order.

@@ -143,6 +143,10 @@ class RobustRows:
                 weights = self.counts * found.model.posterior(residual / scale)
         return NoiseState(coef, best.model, best_rule, best.kind)
 
+    def kind_around(self, coef: Vector) -> Kind:
+        """Return which kind of even noise the rows ask for around coefficients, or of a bump."""
+        return fit_noise(*self._summary(self.y - self.design @ coef)).kind
+
     def worth_around(self, coef: Vector) -> float:
         """Return the log-likelihood of even noise around coefficients, less its price."""
         return self._noise(self.y - self.design @ coef).worth
@@ -233,18 +237,25 @@ class RobustRows:
         start: NoiseModel | None = None,
         near: float | None = None,
     ) -> FittedNoise:
-        anchor = max(float(np.std(self.y)), 1e-12 * float(np.abs(self.y).max(initial=0.0))) or 1.0
-        counts = histogram(residual, self.counts, anchor, self.cell)[None, None]
-        losses = LossSummary(counts, anchor, self.design.shape[1])
-        scale = near or robust_scale(residual, self.counts)
-        scale = max(scale, 2.0 * ROUNDING * anchor, self.cell / 3.0)
-        even = NoiseModel(losses.total, 1.0, 0.0, scale, scale, np.inf, (-np.inf,), (0.0,))
+        losses, even = self._summary(residual, near)
         if start is not None and self.minority is not None:  # zones are laid out by what was found
             return fit_noise(losses, start, kind, start, may_have_bump=False)
         found = fit_noise(losses, even, kind, start, may_have_bump=False)
         if self.minority is None or near is not None:
             return found
         return self._of_minority(losses, found, kind)
+
+    def _summary(
+        self, residual: Vector, near: float | None = None
+    ) -> tuple[LossSummary, NoiseModel]:
+        """Return the histogram of residuals, and normal noise as wide as they are or as given."""
+        anchor = max(float(np.std(self.y)), 1e-12 * float(np.abs(self.y).max(initial=0.0))) or 1.0
+        counts = histogram(residual, self.counts, anchor, self.cell)[None, None]
+        losses = LossSummary(counts, anchor, self.design.shape[1])
+        scale = near or robust_scale(residual, self.counts)
+        scale = max(scale, 2.0 * ROUNDING * anchor, self.cell / 3.0)
+        even = NoiseModel(losses.total, 1.0, 0.0, scale, scale, np.inf, (-np.inf,), (0.0,))
+        return losses, even
 
     def _of_minority(
         self, losses: LossSummary, found: FittedNoise, kind: Kind | None

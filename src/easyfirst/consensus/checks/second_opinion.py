@@ -134,7 +134,8 @@ def _opinion(found: SampleFit, has_rival: bool) -> Opinion:
         plain = table.huber_fit()
         opinion = _preferred(table, structure, gain_of(table, found, plain, 0.0), plain)
         return replace(opinion, accident=accident)
-    return _Comparison(found, everyone, structure, is_exact, has_rival).opinion()
+    opinion = _Comparison(found, everyone, structure, is_exact, has_rival).opinion()
+    return replace(opinion, accident=accident)
 
 
 def may_be_second_guessed(problem: Problem) -> bool:

@@ -36,7 +36,7 @@ def elemental_starts(
         rows = rng.choice(n, MOST_ROWS, replace=False)
         design, y, n, kept = design[rows], y[rows], MOST_ROWS, KEPT_OF_MANY_ROWS
     half = (n + q + 1) // 2
-    subsets = np.argpartition(rng.random((TRIES, n)), q - 1, axis=1)[:, :q]
+    subsets = _subsets(n, q, rng)
     systems = design[subsets]
     sizes = np.prod(np.linalg.norm(systems, axis=2), axis=1)
     regular = np.abs(np.linalg.det(systems)) > 1e-10 * sizes
@@ -62,6 +62,16 @@ def elemental_starts(
         (coef / norms, float(factor * np.sqrt(total / half)))
         for coef, total in zip(coefs[new], spread[new], strict=True)
     ]
+
+
+def _subsets(n: int, q: int, rng: np.random.Generator) -> NDArray[np.intp]:
+    """Return random sets of q different numbers below n, by Floyd's method: no set shuffles all."""
+    chosen = np.empty((TRIES, q), dtype=np.intp)
+    for k, last in enumerate(range(n - q, n)):
+        drawn = rng.integers(0, last + 1, TRIES)
+        is_new = np.all(chosen[:, :k] != drawn[:, None], axis=1)
+        chosen[:, k] = np.where(is_new, drawn, last)
+    return chosen
 
 
 @dataclass(frozen=True, eq=False)
