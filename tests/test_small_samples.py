@@ -47,6 +47,15 @@ def test_few_normal_rows_are_hardly_ever_called_far_out(n, p):
     assert np.mean(far) < 0.08
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_rows_that_are_shifted_as_one_are_told_where_no_random_subset_is_free_of_them(seed):
+    """A half of these was broken by starts at random subsets alone."""
+    rng, X, y, truth = rows(seed, 200, 20)
+    clean = rng.permutation(200) >= 80
+    y[~clean] += 10.0
+    assert over_the_oracle(X, y, clean, truth)[0] < 1.3
+
+
 @pytest.mark.parametrize(("n", "p"), [(50, 5), (100, 10), (200, 20)])
 def test_a_tight_cluster_far_out_does_not_win_by_its_own_votes(n, p):
     ratios = []

@@ -83,13 +83,10 @@ def other_starts(
     if not is_few:
         yield from _starts_where_dense(sample, choose(sample, fits))
     n_coef = sample.fleet.n_coef
+    if is_few:
+        yield from _starts_of_all_rows(sample)
     if n_coef <= (MOST_COEFFICIENTS_OF_FEW_ROWS if is_few else MOST_COEFFICIENTS):
-        design, y = sample.design()
-        if is_few:
-            all_rows = weighted_fit(design, y, np.ones(y.size))
-            rest = max(len(y) - n_coef, 1)
-            yield Start(all_rows, float(np.sqrt(np.sum((y - design @ all_rows) ** 2) / rest)))
-        for coef, scale in elemental_starts(design, y, rng):
+        for coef, scale in elemental_starts(*sample.design(), rng):
             yield Start(coef, scale)
     if sample.trusted.size:
         yield from _trusted_starts(sample, fits)
@@ -113,6 +110,24 @@ def _absolute_starts(sample: Sample, best: RoundsResult) -> Iterator[Start]:
         yield Start(coef, scale)
     if scale > 0 and sample.n_samples <= FEW_PER_COEFFICIENT * q:
         yield from _closer_starts(design, y, coef)
+
+
+def _starts_of_all_rows(sample: Sample) -> Iterator[Start]:
+    """Yield least squares, and the same with the intercept amid the densest half of the residuals.
+
+    Rows that are shifted as one leave the slopes of all rows right, but for chance, and the
+    intercept between both kinds of rows.
+    """
+    design, y = sample.design()
+    n, q = design.shape
+    coef = weighted_fit(design, y, np.ones(n))
+    residual = np.sort(y - design @ coef)
+    yield Start(coef, float(np.sqrt(np.sum(np.square(residual)) / max(n - q, 1))))
+    if sample.objective.fit_intercept:
+        majority = n // 2 + 1
+        widths = residual[majority - 1 :] - residual[: n - majority + 1]
+        dense = residual[np.argmin(widths) :][:majority]
+        yield Start(np.append(coef[:-1], coef[-1] + dense.mean()), float(dense.std()))
 
 
 def _starts_where_dense(sample: Sample, best: RoundsResult) -> Iterator[Start]:
