@@ -1,11 +1,14 @@
 """A few dozen rows: the average of all likely fits instead of the likeliest one."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from easyfirst import SelfPacedRegressor
-from easyfirst.consensus.averaging import counted
+from easyfirst.consensus.averaging import counted, may_have_long_tails
 from easyfirst.consensus.rounds.calibrated import Start
 from easyfirst.consensus.starts.likely_fits import Average, likely_fits
+from easyfirst.noise import NoiseModel
 from test_small_samples import over_the_oracle, rows
 
 SEEDS = range(300, 312)
@@ -120,3 +123,23 @@ def test_the_average_aims_where_the_fit_does():
     left = {center: y - model.predict(X) for center, model in found.items()}
     kept = {center: model.selected_ for center, model in found.items()}
     assert abs(np.mean(left["mean"][kept["mean"]])) < abs(np.mean(left["median"][kept["median"]]))
+
+
+def test_more_rows_are_averaged_where_their_noise_may_have_tails():
+    """Laplace noise: neither a normal nor a t is right, and the mean of both errs less."""
+    found, least = [], []
+    for seed in SEEDS:
+        _, X, y, truth = rows(seed, 200, 10, lambda rng, n: rng.laplace(scale=0.5**0.5, size=n))
+        ratio, model = over_the_oracle(X, y, np.ones(200, dtype=bool), truth)
+        found.append(ratio)
+        least.append(np.mean(~model.selected_))
+    assert np.mean(found) < 0.82  # 0.845 by the fit that was found
+    assert np.mean(least) < 0.02
+
+
+def test_more_rows_of_normal_noise_keep_the_fit_that_was_found():
+    rng = np.random.default_rng(8)
+    residual = rng.normal(size=300)
+    normal = NoiseModel(300.0, 0.99, 0.0, 1.0, 1.0, np.inf, (-np.inf,), (1e-4,))
+    assert not may_have_long_tails(residual, normal)
+    assert may_have_long_tails(rng.laplace(size=300), replace(normal, below=1.4, above=1.4))

@@ -2,7 +2,8 @@
 
 Of a few dozen rows the likeliest fit is hardly likelier than the next, and which of them it is goes
 by chance. Their average, each counted by how likely it is, errs less than any choice, and standard
-errors know that the choice was uncertain.
+errors know that the choice was uncertain. Of some hundred rows it is the tails of the noise that
+are uncertain: whether the rows furthest off are wrong or belong to it.
 """
 
 from __future__ import annotations
@@ -24,12 +25,18 @@ from easyfirst.consensus.rounds import of_noise as noise_rounds
 from easyfirst.consensus.rounds.calibrated import Start
 from easyfirst.consensus.rounds.of_noise import NoiseState
 from easyfirst.consensus.solvers.gram import is_well_conditioned
+from easyfirst.consensus.starts.elemental import MOST_ROWS
 from easyfirst.consensus.starts.found import SampleFit
 from easyfirst.consensus.starts.likely_fits import Average, LikelyFit, likely_fits
 from easyfirst.contracts import Matrix, Vector
 from easyfirst.noise import NoiseModel, ScaleRule
+from easyfirst.noise.model import log_t, t_weight
 
-MOST_ROWS = 100  # of more, one fit is clearly the likeliest
+VERY_FEW_ROWS = 100
+SURELY_CLEAN = 0.9  # weight of a row that no fit of more rows may set aside
+LONG_TAILS = 4.0  # degrees of freedom of noise that is to be likely, where rows are more,
+UNLIKELY = 2.0  # at the most by this log-likelihood less than the noise that was found
+READINGS = 20  # of its scale
 PER_COEFFICIENT = 5  # rows: of fewer, a likelihood says little about how many fits are near it
 FEW_ASIDE = 0.1  # of the rows, that any fit may set aside
 
@@ -40,18 +47,26 @@ def averaged(found: SampleFit, fitted: FittedModel, fleet: Fleet, ending: Ending
         return fitted
     assert fitted.calibration is not None
     design, y = found.sample.design()
-    starts = [Start(fitted.coef, fitted.calibration.noise.spread), *found.begun]
+    known = fitted.calibration.noise
+    residual = y - design @ fitted.coef
+    if len(y) > VERY_FEW_ROWS and not may_have_long_tails(residual, known):
+        return fitted
+    is_clean = known.posterior(residual)
+    starts = [Start(fitted.coef, known.spread), *found.begun]
     inside = _with_a_vote(found)
     fits = likely_fits(design, y, starts, inside)
     X = design[:, : found.sample.rows.n_features]
-    fits = counted(fits, X, inside, 1.0 - fitted.calibration.noise.share)
+    fits = counted(fits, X, inside, 1.0 - known.share)
+    if len(y) > VERY_FEW_ROWS:
+        fits = [each for each in fits if _may_count(each, is_clean)]
     if not fits:
         return fitted
-    average, known = Average.of(fits), fitted.calibration.noise
-    before = known.posterior(y - design @ fitted.coef) < 0.5
+    average = Average.of(fits)
     # What the fit found knows of the noise around it is of more use than one level of wrong rows.
-    is_same = np.array_equal(before, average.likeliest.sets_aside)
-    noise = known if is_same else replace(average.likeliest.noise, total=fleet.total_weight)
+    # Of more than a few rows, it also says which are wrong.
+    is_same = np.array_equal(is_clean < 0.5, average.likeliest.sets_aside)
+    is_known = is_same or len(y) > VERY_FEW_ROWS
+    noise = known if is_known else replace(average.likeliest.noise, total=fleet.total_weight)
     return _judged(average, noise, fitted, fleet, ending)
 
 
@@ -91,6 +106,25 @@ def _may_be_averaged(found: SampleFit, fitted: FittedModel, fleet: Fleet) -> boo
         and sample.rows.sample_weight is None
         and fitted.status.code != "callback"
     )
+
+
+def may_have_long_tails(residual: Vector, noise: NoiseModel) -> bool:
+    """Return whether noise with long tails explains residuals about as well as the noise found.
+
+    Else the average would be the fit that was found.
+    """
+    found = noise.clean_density(residual) + noise.corrupted_density(residual)
+    variance = noise.spread**2
+    for _ in range(READINGS):
+        squares = np.square(residual) / variance
+        variance = float(np.mean(t_weight(squares, LONG_TAILS) * np.square(residual)))
+    tails = log_t(np.square(residual) / variance, LONG_TAILS) - 0.5 * np.log(variance)
+    return bool(np.sum(tails) > np.sum(np.log(found)) - UNLIKELY)
+
+
+def _may_count(fit: LikelyFit, is_clean: Vector) -> bool:
+    """Return whether a fit of more than a few rows differs by the tails of its noise alone."""
+    return not fit.kind.has_skew and bool(np.all(is_clean[fit.sets_aside] < SURELY_CLEAN))
 
 
 def _with_a_vote(found: SampleFit) -> NDArray[np.bool_]:

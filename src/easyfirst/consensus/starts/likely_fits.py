@@ -28,7 +28,9 @@ from easyfirst.noise.model import log_t, t_weight
 from easyfirst.noise.zones import NEAR
 
 STEPS = 60
-STILL = 1e-3  # change of a row's weight with which the last step is over
+STILL = 1e-2  # change of a row's weight with which the last step is over
+LOOKS = (2, 4, 8, 16, 32)  # steps after which starts that have met go on as one
+MET = 0.02  # difference in the weights of all rows
 SAME = 0.05  # difference in the weights of all rows, of two ends that are one
 SKEW = 2.0  # parameters of noise with two sides
 DEGREES = (np.inf, 8.0, 4.0, 2.5)  # of freedom, of noise of one piece
@@ -99,10 +101,12 @@ def likely_fits(
 def _beside(at: TwoKinds, rows: Rows) -> Iterator[LikelyFit]:
     """Yield the fits of clean rows beside others."""
     n = len(rows.y)
-    for _ in range(STEPS):
+    for number in range(1, STEPS + 1):
         last, at = at, at.step(rows)
         if np.max(np.abs(at.clean - last.clean)) < STILL:
             break
+        if number in LOOKS:
+            at = at.only(_apart(at.clean))
     permitted = at.clean.sum(axis=1) >= 0.5 * (n + 1)
     permitted &= at.clean[:, rows.inside].sum(axis=1) >= 0.5 * (rows.n_inside + 1)
     if isinstance(at, BesideABump):
@@ -118,6 +122,15 @@ def _beside(at: TwoKinds, rows: Rows) -> Iterator[LikelyFit]:
         covariance = _covariance(at.grams[number], residual, clean, slope)
         noise, kind = _noise_of(at, number, rows.unit)
         yield _in_units(rows, at.coefs[number], covariance, worth[number], noise, kind, clean)
+
+
+def _apart(clean: Matrix) -> list[int]:
+    """Return the numbers of those that have not met an earlier one."""
+    found: list[int] = []
+    for number, own in enumerate(clean):
+        if not found or np.min(np.max(np.abs(clean[found] - own), axis=1)) >= MET:
+            found.append(number)
+    return found
 
 
 def _noise_of(at: TwoKinds, number: int, unit: float) -> tuple[NoiseModel, Kind]:

@@ -6,7 +6,8 @@ maximisation, from several starts side by side.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from typing import ClassVar, Self
 
 import numpy as np
@@ -93,6 +94,10 @@ class TwoKinds:
     def step(self, rows: Rows) -> Self:
         """Do one step of expectation maximisation."""
         return self._by(rows, self.clean)
+
+    def only(self, numbers: Sequence[int]) -> Self:
+        """Return some of the starts."""
+        return type(self)(*(getattr(self, field.name)[numbers] for field in fields(self)))
 
     @classmethod
     def _by(cls, rows: Rows, clean: Matrix) -> Self:
