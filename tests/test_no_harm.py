@@ -546,14 +546,15 @@ def test_two_values_that_most_rows_are_near_are_no_bump_of_mistakes(seed):
 
 
 def test_slopes_beside_skewed_noise_are_better_than_those_of_least_squares():
-    """No row is wrong: a close knee is for the middle, and slopes by it would be worse."""
+    """No row is wrong; the intercept lies between those of the median and of the mean."""
     ours, least = 0.0, 0.0
     for seed in range(4):
         rng = np.random.default_rng([seed, 11])
         X, coef = rng.normal(size=(3000, 20)), np.linspace(-1.0, 1.0, 20)
         y = X @ coef + rng.lognormal(sigma=0.5, size=3000)
         model = SelfPacedRegressor().fit(X, y)
-        assert np.median(y - model.predict(X)) == pytest.approx(0.0, abs=0.05)
+        left = y - model.predict(X)
+        assert -0.1 < np.median(left) < 0.0 < np.mean(left) < 0.1
         ours += np.sum(np.square(model.coef_ - coef))
         least += np.sum(np.square(LinearRegression().fit(X, y).coef_ - coef))
     assert ours < 0.85 * least  # squares: 0.92 of the error

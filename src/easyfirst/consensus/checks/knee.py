@@ -5,9 +5,9 @@ knee is, but for chance, however skewed or heavy-tailed the noise is. Mistakes t
 pull the slopes the more the further out they are: values that were swapped or drawn from anywhere
 flatten them, wrong signs even more. So the slopes of a fit with a knee close to the median are
 compared with those of the usual one. Where they differ by more than chance, the noise depends on X,
-and the fit that listens less to rows far off is the one to go on from. Where the noise is clearly
-skewed and no row is told from it, mistakes on one side look the same: they move the middle of the
-rows, but little their median, so that at least the intercept goes by the close knee.
+and the fit that listens less to rows far off is the one to go on from. Where y has few values and
+its noise is clearly skewed, as that of small counts, the usual middle lies between two values, and
+the intercept goes by the close knee at least.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def with_knee(found: SampleFit, at: NoiseState) -> NoiseState:
     close = _Fit.of(table, at, knee)
     near = replace(at, coef=close.coef, knee=knee)
     if at.noise.share >= NONE_IS_TOLD:
-        if at.noise.skew >= CLEAR_SKEW:
+        if found.cell and at.noise.skew >= CLEAR_SKEW:
             at = replace(at, middle_knee=knee)
     # Where wrong rows are told from even noise, slopes that differ are those of a curve.
     elif at.scale_rule.is_even or table.costs(at.coef, close.coef) > FOR_NOTHING:
