@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,12 +48,13 @@ class Accident:
     """Why the rows set aside may be right: X tells them, or other rows do not confirm the fit.
 
     `unconfirmed` is the share of rows that an unconfirmed fit sets aside. `kind` is that of the
-    noise around the fit, if it was looked at.
+    noise around the fit, and `plain` a plain fit of the rows, if these were looked at.
     """
 
     telling: Telling = field(default_factory=Telling)
     unconfirmed: float = 0.0
     kind: Kind | None = None
+    plain: NoiseState | None = None
 
     @property
     def is_likely(self) -> bool:
@@ -70,8 +71,11 @@ def accident_of(found: SampleFit, rows: NDArray[np.intp]) -> Accident:
     if telling.is_clear or not aside.is_to_be_confirmed:
         return Accident(telling)
     kind = aside.kind
-    is_alike = aside.has_a_plain_fit_alike(kind) or is_confirmed(found.sample, _plain_fit)
-    return Accident(telling, 0.0 if is_alike else aside.share, kind)
+    if aside.has_a_plain_fit_alike(kind):
+        return Accident(telling, kind=kind)
+    plain = RobustRows.of(found.sample, rows).huber_fit()
+    is_sure = is_confirmed(found.sample, partial(_plain_fit, plain.kind))
+    return Accident(telling, 0.0 if is_sure else aside.share, kind, plain)
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,8 +221,8 @@ class SetAside:
         return bool(moved < ALIKE * fit.mixture.scale) and abs(by_plain - self.share) < AS_MANY
 
 
-def _plain_fit(sample: Sample) -> NoiseState:
-    return RobustRows.of(sample, np.arange(sample.n_samples)).huber_fit()
+def _plain_fit(kind: Kind, sample: Sample) -> NoiseState:
+    return RobustRows.of(sample, np.arange(sample.n_samples)).huber_fit(kind)
 
 
 # What shows that rows set aside are wrong; each stands for itself, in no order.

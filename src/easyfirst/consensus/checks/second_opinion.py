@@ -131,7 +131,7 @@ def _opinion(found: SampleFit, has_rival: bool) -> Opinion:
     accident = Accident() if is_exact else accident_of(found, everyone)
     if accident.is_likely:
         table = RobustRows.of(sample, thinned(everyone, _enough(sample)))
-        plain = table.huber_fit()
+        plain = accident.plain or table.huber_fit()
         opinion = _preferred(table, structure, gain_of(table, found, plain, 0.0), plain)
         return replace(opinion, accident=accident)
     opinion = _Comparison(found, everyone, structure, is_exact, has_rival).opinion()
