@@ -85,7 +85,7 @@ def noise_by_columns(
         return None
     right, rates = np.split(found.point, [n_columns + 2])
     # What is fitted to these labels is better by chance, by one for each coefficient.
-    worth = found.log_likelihood - over_none - right.size
+    worth = found.log_likelihood - right.size - rates.size
     return NoiseByColumns(work.noise(found.point), RatesByColumns(middles, right, rates), worth)
 
 

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.stats import norm, rankdata
 
+from easyfirst.consensus.labels.levels import Levels
 from easyfirst.consensus.labels.pairs import EvidenceOfPairs, OneRate
 from easyfirst.contracts import Matrix, Vector
 from easyfirst.local import labels
@@ -31,7 +32,9 @@ FEWER = 0.6  # rows of a class over those that have the label, below which the f
 BINS = 40  # of these rows
 RISES = (1.0, 2.0, 4.0, 8.0)  # powers of the rank by which errors may become more frequent
 LIKENESS = 3.0  # variances by which squared rates must differ before they are thought to differ
-CAUTION = 0.25  # standard errors by which less noise is assumed
+CAUTION = 0.25  # standard errors by which less noise is assumed,
+# and besides, where a class has a rate of its own: its surest rows may not all be of it.
+MORE_CAUTION = 0.5
 UNSURE = 0.05  # standard error beyond which a rate is in doubt
 RISEN = 0.85  # of how much more frequent errors become: by how much a rate may be off, and
 MOST_OFF = 2.0  # times a rate: more than that it is not off
@@ -96,6 +99,16 @@ class LabelNoise:
         matrix = np.minimum(errors, shares * right)
         return replace(self, matrix=matrix + np.diag(1.0 - matrix.sum(axis=1)))
 
+    def beside_levels(self, levels: Levels) -> LabelNoise:
+        """Return the noise of two classes by the surest rows and by the levels of their curve.
+
+        Each has errors of its own: rates are the mean of both, less a part of a standard error.
+        """
+        rates = 1.0 - np.diag(self.matrix)
+        both = 0.5 * (rates + np.array([1.0 - levels.high, levels.low]))
+        cautious = np.maximum(both - MORE_CAUTION * np.sqrt(self.variance), 0.0)
+        return replace(self, matrix=_with_rates(self.matrix, np.where(rates > 0.0, cautious, 0.0)))
+
     def going_anywhere(self, shared: OneRate) -> LabelNoise:
         """Return the noise if labels of all classes go to every other class alike."""
         n_classes = len(self.matrix)
@@ -138,7 +151,10 @@ def noise_by_evidence(
         return LabelNoise.overlap(len(noise.matrix))
     if len(noise.matrix) == 2:
         if not evidence.has_equal_rates:
-            return replace(noise, is_unidentified=False)
+            assert evidence.only is not None
+            return replace(
+                noise.beside_levels(evidence.only.closest.apart()), is_unidentified=False
+            )
         alike = estimate_noise(probabilities, codes, weight, alike=True)
         return alike.refused() if alike.is_unidentified else alike
     if evidence.goes_anywhere:
