@@ -34,7 +34,7 @@ from easyfirst.errors import ModelFileError, NoSingleModelWarning
 from easyfirst.local import labels
 from easyfirst.local.label_judge import FOLDS, Forest, folds_of, without_noise
 from easyfirst.local.labels import expected_counts
-from easyfirst.penalties import Lasso, Ridge
+from easyfirst.penalties import Lasso, NoPenalty, Ridge
 from easyfirst.schedules import Geometric, Quantile
 from test_engines import Forgetful
 
@@ -688,3 +688,14 @@ def test_a_share_that_is_not_estimated_is_not_zero_for_sure():
     told = SelfPacedClassifier(n_jobs=1).fit(X, X[:, 0] > 0)
     assert told.corrupted_interval_[1] < 0.1
     assert "not estimated" not in str(told.summary())
+
+
+def test_a_column_that_is_there_twice_needs_no_penalty():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(500, 3))
+    X = np.column_stack([X, X[:, 0], np.zeros(500)])
+    y = X[:, 0] + 0.5 * rng.logistic(size=500) > 0
+    model = SelfPacedClassifier(penalty=NoPenalty()).fit(X, y)
+    np.testing.assert_allclose(model.coef_[0, [0, 4]], [model.coef_[0, 3], 0.0], atol=1e-6)
+    once = SelfPacedClassifier(penalty=NoPenalty()).fit(X[:, :3], y)
+    np.testing.assert_allclose(model.predict_proba(X), once.predict_proba(X[:, :3]), atol=1e-4)

@@ -14,6 +14,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit
 
+from easyfirst.consensus.solvers.gram import inverse_root
 from easyfirst.contracts import Batch, Matrix, Step, Vector, Workers
 from easyfirst.local import labels
 from easyfirst.local.design import Design
@@ -21,7 +22,6 @@ from easyfirst.local.labels import LabelProblem
 from easyfirst.local.weighing import importance
 
 COLUMNS_FOR_MATRICES = 2_000  # beyond, columns are brought to one scale, and stay correlated
-FLOOR = 1e-10  # of the largest eigenvalue: directions that no row speaks of
 POLISHES = 2  # Newton steps at the end
 LEAST_CURVED = 0.02  # of a row: where a start is sure of it, the optimum may not be
 DIGITS, MOST_PRODUCTS = 1e-3, 30  # of one of them
@@ -41,7 +41,10 @@ class LinearFit:
 
 @dataclass(frozen=True, eq=False)
 class Preconditioner:
-    """Coordinates in which the rows are round: coefficients are `root` times theirs."""
+    """Coordinates in which the rows are round: coefficients are `root` times theirs.
+
+    There are none for directions that no row speaks of.
+    """
 
     root: Matrix
 
@@ -50,9 +53,12 @@ class Preconditioner:
         """Return the preconditioner of the loss's second derivative, or of its diagonal."""
         if curvature.ndim == 1:
             return cls(1.0 / np.sqrt(np.maximum(curvature + 2.0 * penalty, 1e-300)))
-        values, vectors = np.linalg.eigh(curvature + np.diag(2.0 * penalty))
-        values = np.maximum(values, FLOOR * max(float(values[-1]), 1e-300))
-        return cls(vectors / np.sqrt(values))
+        return cls(inverse_root(curvature, 2.0 * penalty))
+
+    @property
+    def n_directions(self) -> int:
+        """The number of coordinates."""
+        return int(self.root.shape[-1])
 
     def to_coef(self, point: Matrix) -> Matrix:
         """Return the coefficients of a point, line by line."""
@@ -105,8 +111,8 @@ def fit_labels(
     The objective cannot tell steps apart that are shorter than a root of its rounding: gradients
     above `polished` make Newton steps go on without it.
     """
-    shape = (problem.n_lines, penalty.size)
-    origin = np.zeros(shape) if start is None else start
+    shape = (problem.n_lines, preconditioner.n_directions)
+    origin = np.zeros((problem.n_lines, penalty.size)) if start is None else start
 
     def objective(flat: Vector) -> tuple[float, Vector]:
         coef = origin + preconditioner.to_coef(flat.reshape(shape))
