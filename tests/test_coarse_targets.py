@@ -7,7 +7,7 @@ import pytest
 from sklearn.linear_model import HuberRegressor
 
 from easyfirst import SelfPacedRegressor
-from easyfirst.consensus.starts.coarse_targets import grid_cell
+from easyfirst.consensus.starts.coarse_targets import grid_cell, has_few_values
 
 
 def table(seed: int, n: int = 600) -> tuple[np.ndarray, np.ndarray, np.random.Generator]:
@@ -77,6 +77,15 @@ def test_a_grid_is_known_by_its_repeated_values() -> None:
     assert grid_cell(np.zeros(300)) == 0.0
     # Most rows decide: a stray value between two others does not make the grid finer.
     assert grid_cell(np.append(rng.integers(0, 5, 300), [2.5])) == 1.0
+
+
+def test_few_values_are_those_of_a_grid_or_one_of_most_rows() -> None:
+    rng = np.random.default_rng(16)
+    amounts = rng.exponential(size=300)
+    assert has_few_values(rng.poisson(0.3, 300).astype(float))
+    assert has_few_values(np.where(rng.random(300) < 0.7, 0.0, amounts))
+    assert not has_few_values(np.where(rng.random(300) < 0.3, 0.0, amounts))
+    assert not has_few_values(amounts)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -5,9 +5,9 @@ knee is, but for chance, however skewed or heavy-tailed the noise is. Mistakes t
 pull the slopes the more the further out they are: values that were swapped or drawn from anywhere
 flatten them, wrong signs even more. So the slopes of a fit with a knee close to the median are
 compared with those of the usual one. Where they differ by more than chance, the noise depends on X,
-and the fit that listens less to rows far off is the one to go on from. Where y has few values and
-its noise is clearly skewed, as that of small counts, the usual middle lies between two values, and
-the intercept goes by the close knee at least.
+and the fit that listens less to rows far off is the one to go on from. Where y has few values, or
+one that most rows share, and its noise is clearly skewed, as that of small counts, the usual middle
+lies between two values, and the intercept goes by the close knee at least.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from easyfirst.consensus.robust.huber import KNEE
 from easyfirst.consensus.rounds.of_noise import PROX_STRENGTH, NoiseState
 from easyfirst.consensus.solvers.gram import solve_normal, supported_basis
 from easyfirst.consensus.starts.asked_rows import spread_rows
+from easyfirst.consensus.starts.coarse_targets import has_few_values
 from easyfirst.consensus.starts.found import SampleFit
 from easyfirst.contracts import Matrix, Vector
 from easyfirst.noise.fitting import CLEAR_SKEW
@@ -52,7 +53,7 @@ def with_knee(found: SampleFit, at: NoiseState) -> NoiseState:
     close = _Fit.of(table, at, knee)
     near = replace(at, coef=close.coef, knee=knee)
     if at.noise.share >= NONE_IS_TOLD:
-        if found.cell and at.noise.skew >= CLEAR_SKEW:
+        if at.noise.skew >= CLEAR_SKEW and has_few_values(sample.rows.y):
             at = replace(at, middle_knee=knee)
     # Where wrong rows are told from even noise, slopes that differ are those of a curve.
     elif at.scale_rule.is_even or table.costs(at.coef, close.coef) > FOR_NOTHING:

@@ -32,6 +32,12 @@ def grid_cell(y: Vector) -> float:
     return float(nearest[by_size][middle])
 
 
+def has_few_values(y: Vector) -> bool:
+    """Return whether y is on a coarse grid, or most rows share one value."""
+    counts = np.unique(y, return_counts=True)[1]
+    return bool(y.size >= ROWS_PER_VALUE * counts.size or counts.max() > CONVINCING * y.size)
+
+
 def is_exact_by_chance(sample: Sample, fit: RoundsResult) -> bool:
     """Return whether some rows are fitted exactly, and are a minority or of few different y.
 
