@@ -5,9 +5,11 @@ knee is, but for chance, however skewed or heavy-tailed the noise is. Mistakes t
 pull the slopes the more the further out they are: values that were swapped or drawn from anywhere
 flatten them, wrong signs even more. So the slopes of a fit with a knee close to the median are
 compared with those of the usual one. Where they differ by more than chance, the noise depends on X,
-and the fit that listens less to rows far off is the one to go on from. Where y has few values, or
-one that most rows share, and its noise is clearly skewed, as that of small counts, the usual middle
-lies between two values, and the intercept goes by the close knee at least.
+and the fit that listens less to rows far off is the one to go on from. Where the noise is clearly
+skewed and no row is told from it, mistakes on one side look the same: they move the middle of the
+rows, but little their median. At least the intercept then goes by a knee between the two. Where y
+has few values, or one that most rows share, as small counts have, such a middle would lie between
+two values, and the intercept goes by the close knee.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from easyfirst.contracts import Matrix, Vector
 from easyfirst.noise.fitting import CLEAR_SKEW
 
 CLOSE = 0.35  # spreads of the noise: three quarters as efficient as least squares on normal rows
+BETWEEN = 1.0  # the knee by which the middle of skewed noise is between median and mean
 ROWS, PRODUCTS = 2000, 10**7  # at the most, or so many that a Gram matrix is cheap
 FEWEST = 10  # rows per coefficient from which slopes can be compared
 # How often slopes differ as much where the noise does not depend on X. Where the middle needs a
@@ -53,8 +56,9 @@ def with_knee(found: SampleFit, at: NoiseState) -> NoiseState:
     close = _Fit.of(table, at, knee)
     near = replace(at, coef=close.coef, knee=knee)
     if at.noise.share >= NONE_IS_TOLD:
-        if at.noise.skew >= CLEAR_SKEW and has_few_values(sample.rows.y):
-            at = replace(at, middle_knee=knee)
+        if at.noise.skew >= CLEAR_SKEW:
+            is_coarse = has_few_values(sample.rows.y)
+            at = replace(at, middle_knee=knee if is_coarse else BETWEEN)
     # Where wrong rows are told from even noise, slopes that differ are those of a curve.
     elif at.scale_rule.is_even or table.costs(at.coef, close.coef) > FOR_NOTHING:
         return at
