@@ -699,3 +699,11 @@ def test_a_column_that_is_there_twice_needs_no_penalty():
     np.testing.assert_allclose(model.coef_[0, [0, 4]], [model.coef_[0, 3], 0.0], atol=1e-6)
     once = SelfPacedClassifier(penalty=NoPenalty()).fit(X[:, :3], y)
     np.testing.assert_allclose(model.predict_proba(X), once.predict_proba(X[:, :3]), atol=1e-4)
+
+
+def test_rows_that_are_all_alike_tell_nothing_of_their_labels():
+    y = np.repeat(["a", "b", "c"], [200, 150, 100])
+    model = SelfPacedClassifier().fit(np.full((450, 1), 0.3), y)
+    np.testing.assert_allclose(model.predict_proba([[0.3]])[0], [4 / 9, 3 / 9, 2 / 9], atol=0.01)
+    assert model.selected_.all()
+    assert model.doubts_ or model.notes_

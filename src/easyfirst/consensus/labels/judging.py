@@ -67,8 +67,11 @@ def judge_labels(
     counts = np.bincount(codes, weights=weight, minlength=problem.n_classes)
     if np.sort(counts)[-2:].min() < LEAST_ROWS:
         return Judged(LabelNoise.none(problem.n_classes))
+    fold = folds_of(rows.X)
+    if np.all(fold == fold[0]):  # all rows are alike: none tells anything of another
+        return Judged(LabelNoise.none(problem.n_classes))
     even = replace(problem, class_weight=np.ones(problem.n_classes))
-    folds = Folds(rows, even, penalty, folds_of(rows.X), codes, weight, spread, seed)
+    folds = Folds(rows, even, penalty, fold, codes, weight, spread, seed)
     start = line(folds, labels.expand, Labelling(), None, None)
     given = _GivenLabels.by_models(folds, start)
     noise = estimate_noise(given.seen, codes, weight)
