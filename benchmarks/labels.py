@@ -473,8 +473,8 @@ def more_rows(names: list[str], seeds: range, results: Results) -> Iterator[str]
     """Yield what is found in more rows of the tables that have them."""
     yield "\n## More rows\n"
     yield (
-        f"The same with up to {MORE_ROWS:,} training rows, where every sample above was refused or "
-        f"rates were off, {len(seeds[:MORE_SEEDS])} seeds.\n"
+        f"The same with up to {MORE_ROWS:,} training rows, {len(seeds[:MORE_SEEDS])} seeds: of the "
+        f"cells above in which rates are off, those of the larger tables.\n"
     )
     yield "| table | noise | log loss / true | rates off, by seed | share (true) |"
     yield "|" + "---|" * 5

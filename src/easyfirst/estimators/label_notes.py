@@ -16,8 +16,8 @@ from easyfirst.contracts import Vector
 MORE_WRONG = 0.05  # share of wrong labels above that of a typical batch that makes a batch bad
 MOST_NAMED = 10
 NOT_CHECKED = (
-    f"Labels were not checked: that needs at least {LEAST_ROWS} rows of two classes, and columns in "
-    "which rows differ. "
+    f"Labels were not checked: that needs at least {LEAST_ROWS} rows of two classes, and columns "
+    "in which rows differ. "
     f"Every label is taken as right."
 )
 OVERLAP = (
