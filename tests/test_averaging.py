@@ -143,3 +143,16 @@ def test_more_rows_of_normal_noise_keep_the_fit_that_was_found():
     normal = NoiseModel(300.0, 0.99, 0.0, 1.0, 1.0, np.inf, (-np.inf,), (1e-4,))
     assert not may_have_long_tails(residual, normal)
     assert may_have_long_tails(rng.laplace(size=300), replace(normal, below=1.4, above=1.4))
+
+
+def test_a_fit_of_hardly_more_than_half_of_the_rows_counts():
+    """Eight of twenty rows are wrong: without that fit, the average is one of fits of all rows."""
+    rng = np.random.default_rng([5345, 20, 1])
+    X = rng.normal(size=(20, 1))
+    y = 2.0 * np.sign(rng.normal()) * X[:, 0] + 1.0 + rng.normal(size=20)
+    clean = np.ones(20, dtype=bool)
+    clean[rng.choice(20, 8, replace=False)] = False
+    y[~clean] += rng.uniform(-30, 30, 8)
+    model = SelfPacedRegressor().fit(X, y)
+    assert model.noise_scale_ < 3.0  # eleven where all rows were kept
+    assert np.mean(~model.selected_[~clean]) > 0.5

@@ -56,7 +56,9 @@ def averaged(found: SampleFit, fitted: FittedModel, fleet: Fleet, ending: Ending
     inside = _with_a_vote(found)
     fits = likely_fits(design, y, starts, inside)
     X = design[:, : found.sample.rows.n_features]
-    fits = counted(fits, X, inside, 1.0 - known.share)
+    # What the fit of the sample sets aside has passed all checks, whatever noise was read later.
+    aside = 1.0 - min(known.share, found.fit.mixture.share)
+    fits = counted(fits, X, inside, aside)
     if len(y) > VERY_FEW_ROWS:
         fits = [each for each in fits if _may_count(each, is_clean)]
     if not fits:

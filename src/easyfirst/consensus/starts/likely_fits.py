@@ -107,8 +107,8 @@ def _beside(at: TwoKinds, rows: Rows) -> Iterator[LikelyFit]:
             break
         if number in LOOKS:
             at = at.only(_apart(at.clean))
-    permitted = at.clean.sum(axis=1) >= 0.5 * (n + 1)
-    permitted &= at.clean[:, rows.inside].sum(axis=1) >= 0.5 * (rows.n_inside + 1)
+    permitted = at.clean.sum(axis=1) >= 0.5 * n
+    permitted &= at.clean[:, rows.inside].sum(axis=1) >= 0.5 * rows.n_inside
     if isinstance(at, BesideABump):
         permitted &= at.is_apart_by(APART)
     worth = at.worth(rows)
