@@ -156,3 +156,9 @@ def test_a_fit_of_hardly_more_than_half_of_the_rows_counts():
     model = SelfPacedRegressor().fit(X, y)
     assert model.noise_scale_ < 3.0  # eleven where all rows were kept
     assert np.mean(~model.selected_[~clean]) > 0.5
+
+
+def test_a_row_that_the_noise_has_no_place_for_ends_in_no_warning():
+    residual = np.append(np.random.default_rng(9).normal(size=300), 1e9)
+    nowhere = NoiseModel(301.0, 1.0, 0.0, 1.0, 1.0, np.inf, (-np.inf,), (0.0,))
+    assert may_have_long_tails(residual, nowhere)

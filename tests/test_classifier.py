@@ -22,6 +22,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import easyfirst
 from easyfirst import SelfPaced, SelfPacedClassifier
 from easyfirst.consensus.labels import models as label_models
+from easyfirst.consensus.labels.levels import Levels
 from easyfirst.consensus.labels.noise import (
     LabelNoise,
     _rows_of_class,
@@ -707,3 +708,12 @@ def test_rows_that_are_all_alike_tell_nothing_of_their_labels():
     np.testing.assert_allclose(model.predict_proba([[0.3]])[0], [4 / 9, 3 / 9, 2 / 9], atol=0.01)
     assert model.selected_.all()
     assert model.doubts_ or model.notes_
+
+
+def test_rates_that_differ_are_the_mean_of_surest_rows_and_levels():
+    matrix = np.array([[1.0, 0.0], [0.2, 0.8]])
+    noise = LabelNoise(matrix, np.array([0.0, 0.04**2]), told=(0, 1))
+    levels = Levels(low=0.4, high=0.99, slope=2.0, offset=0.0, log_likelihood=0.0)
+    found = noise.beside_levels(levels).matrix
+    # Half a standard error is taken off; a class without errors among its surest rows has none.
+    np.testing.assert_allclose(found, [[1.0, 0.0], [0.28, 0.72]])

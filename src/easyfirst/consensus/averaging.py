@@ -48,8 +48,8 @@ def averaged(found: SampleFit, fitted: FittedModel, fleet: Fleet, ending: Ending
     assert fitted.calibration is not None
     design, y = found.sample.design()
     known = fitted.calibration.noise
-    residual = y - design @ fitted.coef
-    if len(y) > VERY_FEW_ROWS and not may_have_long_tails(residual, known):
+    residual, are_very_few = y - design @ fitted.coef, len(y) <= VERY_FEW_ROWS
+    if not (are_very_few or may_have_long_tails(residual, known)):
         return fitted
     is_clean = known.posterior(residual)
     starts = [Start(fitted.coef, known.spread), *found.begun]
@@ -59,7 +59,7 @@ def averaged(found: SampleFit, fitted: FittedModel, fleet: Fleet, ending: Ending
     # What the fit of the sample sets aside has passed all checks, whatever noise was read later.
     aside = 1.0 - min(known.share, found.fit.mixture.share)
     fits = counted(fits, X, inside, aside)
-    if len(y) > VERY_FEW_ROWS:
+    if not are_very_few:
         fits = [each for each in fits if _may_count(each, is_clean)]
     if not fits:
         return fitted
@@ -67,9 +67,9 @@ def averaged(found: SampleFit, fitted: FittedModel, fleet: Fleet, ending: Ending
     # What the fit found knows of the noise around it is of more use than one level of wrong rows.
     # Of more than a few rows, it also says which are wrong.
     is_same = np.array_equal(is_clean < 0.5, average.likeliest.sets_aside)
-    is_known = is_same or len(y) > VERY_FEW_ROWS
-    noise = known if is_known else replace(average.likeliest.noise, total=fleet.total_weight)
-    return _judged(average, noise, fitted, fleet, ending)
+    if are_very_few and not is_same:
+        known = replace(average.likeliest.noise, total=fleet.total_weight)
+    return _judged(average, known, fitted, fleet, ending)
 
 
 def counted(
@@ -121,7 +121,8 @@ def may_have_long_tails(residual: Vector, noise: NoiseModel) -> bool:
         squares = np.square(residual) / variance
         variance = float(np.mean(t_weight(squares, LONG_TAILS) * np.square(residual)))
     tails = log_t(np.square(residual) / variance, LONG_TAILS) - 0.5 * np.log(variance)
-    return bool(np.sum(tails) > np.sum(np.log(found)) - UNLIKELY)
+    likelihood = float(np.sum(np.log(np.maximum(found, np.finfo(float).tiny))))
+    return bool(np.sum(tails) > likelihood - UNLIKELY)
 
 
 def _may_count(fit: LikelyFit, is_clean: Vector) -> bool:
